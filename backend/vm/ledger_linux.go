@@ -23,7 +23,15 @@ func foretold(p *config.Policy, outer status.Ledger, k *kernel, missing *missing
 		}
 	}
 	l[status.Isolation] = isolation(k, "", missing)
+	ownPlace(p, l)
 	return l
+}
+
+// ownPlace leaves out the place that a machine is written down in, which nobody asked for.
+func ownPlace(p *config.Policy, l status.Ledger) {
+	if !slices.ContainsFunc(p.Filesystem.Mounts, func(m config.Mount) bool { return m.Size > 0 }) {
+		l[status.MountSize] = status.Enforcement{Requested: "none", Mechanism: "none"}
+	}
 }
 
 // isolation is the line of the machine itself.
@@ -60,6 +68,7 @@ func (s *sandbox) merged(m *machine, inner status.Ledger) status.Ledger {
 		}
 	}
 	l[status.Isolation] = isolation(s.plan.kernel, m.release, nil)
+	ownPlace(s.plan.spec.Policy, l)
 	return l
 }
 

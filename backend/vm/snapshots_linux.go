@@ -168,8 +168,8 @@ func random(n int) []byte {
 }
 
 // written has the machine written down in the outer sandbox, do done, and the machine go on.
-func (s *sandbox) written(ctx context.Context, do func() error) error {
-	back, err := s.stand(ctx)
+func written(ctx context.Context, s *sandbox, do func() error) error {
+	back, err := stand(ctx, s)
 	if err == nil {
 		err = do()
 	}
@@ -180,7 +180,7 @@ func (s *sandbox) written(ctx context.Context, do func() error) error {
 }
 
 // stand has the machine written down in the outer sandbox, and stand still until back is called. back is nil if it doesn't stand.
-func (s *sandbox) stand(ctx context.Context) (back func() error, err error) {
+func stand(ctx context.Context, s *sandbox) (back func() error, err error) {
 	s.mu.Lock()
 	m, version := s.machine, s.qemu
 	s.mu.Unlock()
@@ -215,7 +215,7 @@ func (s *sandbox) stand(ctx context.Context) (back func() error, err error) {
 // Depart writes the machine down, and has it stand still.
 func (s *sandbox) Depart(ctx context.Context) (made backend.Snapshot, back func() error, err error) {
 	err = s.alter(func() (err error) {
-		if back, err = s.stand(ctx); err == nil {
+		if back, err = stand(ctx, s); err == nil {
 			made, err = s.outer.Snapshot(ctx)
 		}
 		if err != nil && back != nil {
@@ -251,7 +251,7 @@ func (s *sandbox) alter(do func() error) error {
 // Snapshot writes the machine down: its memory, its devices, and what is in overlays. It stands still meanwhile.
 func (s *sandbox) Snapshot(ctx context.Context) (made backend.Snapshot, err error) {
 	err = s.alter(func() error {
-		return s.written(ctx, func() (err error) {
+		return written(ctx, s, func() (err error) {
 			made, err = s.outer.Snapshot(ctx)
 			return err
 		})
@@ -303,7 +303,7 @@ func (s *sandbox) Restore(ctx context.Context, from backend.Snapshot) error {
 func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 	var outer backend.Sandbox
 	err := s.alter(func() error {
-		return s.written(life, func() (err error) {
+		return written(life, s, func() (err error) {
 			outer, err = s.outer.Fork(context.WithoutCancel(life))
 			return err
 		})

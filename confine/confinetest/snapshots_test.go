@@ -3,7 +3,9 @@ package confinetest
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
+	"strings"
 	"testing"
 
 	"github.com/confine-run/confine/backend"
@@ -130,4 +132,48 @@ func TestFaultsOfTheMockAreThoseThatItIsGiven(t *testing.T) {
 		t.Error(err)
 	}
 	want(t, box, "/tmp/a", "as it was")
+}
+
+// The interface of a sandbox has five operations: it executes, reads, writes, is written down and restored. The mock has all of them on every system,
+// and isolates nothing; its snapshots are simulated: files, and no processes.
+func TestTheMockDoesWhatEverySandboxDoes(t *testing.T) {
+	mock := &Backend{Handle: func(c *Call) Result { _, _ = io.WriteString(c.Stdout, "ran "+c.Args[0]); return Result{} }}
+	box := open(t, mock, nil)
+	for _, op := range []struct {
+		name string
+		do   func() error
+	}{
+		{"exec", func() error {
+			var out strings.Builder
+			p, err := box.Start(t.Context(), &backend.Exec{Argv: []string{"tool"}, Stdout: &out})
+			if err == nil && (p.Wait().Status != status.OK || out.String() != "ran tool") {
+				err = errors.New(out.String())
+			}
+			return err
+		}},
+		{"write_file", func() error { return write(box.Files(), "/tmp/a", "then") }},
+		{"read_file", func() error { _, err := read(box.Files(), "/tmp/a"); return err }},
+		{"snapshot and restore", func() error {
+			snap, err := box.Snapshot(t.Context())
+			if err != nil {
+				return err
+			}
+			put(t, box, "/tmp/a", "now")
+			if err := box.Restore(t.Context(), snap); err != nil {
+				return err
+			}
+			want(t, box, "/tmp/a", "then")
+			return snap.Close()
+		}},
+	} {
+		if err := op.do(); err != nil {
+			t.Errorf("%s: %v", op.name, err)
+		}
+	}
+	if e := box.Ledger()[status.Isolation]; e.Applied {
+		t.Errorf("it says that it isolates: %+v", e)
+	}
+	if _, moves := backend.As[backend.Mover](box); moves {
+		t.Error("a simulated snapshot has processes in it")
+	}
 }

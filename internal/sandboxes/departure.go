@@ -33,20 +33,27 @@ type departing struct {
 	used func()
 }
 
-// Departing is how it departs; nil: it doesn't.
-func (s *Sandbox) Departing() *Departure {
-	s.departing.mu.Lock()
-	defer s.departing.mu.Unlock()
-	return s.departing.now
+// Leaving is what is done with a sandbox that is to go on elsewhere.
+type Leaving struct{ s *Sandbox }
+
+// LeavingOf is that.
+func LeavingOf(s *Sandbox) Leaving { return Leaving{s} }
+
+// Now is how it departs; nil: it doesn't.
+func (l Leaving) Now() *Departure {
+	d := &l.s.departing
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.now
 }
 
 // Depart writes it down, and has it stand still. One that departs already gives the same once more. Where the backend has no memory of
 // processes, none may run: they would be lost.
-func (s *Sandbox) Depart(ctx context.Context) (*Departure, error) {
-	d := &s.departing
+func (l Leaving) Depart(ctx context.Context) (*Departure, error) {
+	s, d := l.s, &l.s.departing
 	d.one.Lock()
 	defer d.one.Unlock()
-	if now := s.Departing(); now != nil {
+	if now := l.Now(); now != nil {
 		return now, nil
 	}
 	if s.origin == nil {
@@ -61,13 +68,13 @@ func (s *Sandbox) Depart(ctx context.Context) (*Departure, error) {
 			made, back, err = mover.Depart(ctx)
 			return made, err
 		}
-	} else if err := s.quiet(); err != nil {
+	} else if err := l.quiet(); err != nil {
 		used()
 		return nil, err
 	}
-	in, err := s.write(ctx, "", take)
+	in, err := s.manager.Snapshots(s.Owner).write(ctx, s, "", take)
 	if err == nil && !memory {
-		err = s.quiet()
+		err = l.quiet()
 	}
 	if err != nil {
 		if back != nil {
@@ -83,8 +90,8 @@ func (s *Sandbox) Depart(ctx context.Context) (*Departure, error) {
 }
 
 // quiet says that processes run, if some do.
-func (s *Sandbox) quiet() error {
-	for _, p := range s.Processes() {
+func (l Leaving) quiet() error {
+	for _, p := range l.s.Processes() {
 		if p.Report() == nil {
 			return &config.UsageError{Msg: fmt.Sprintf("process %d runs: of a sandbox of this isolation files are moved, and no processes", p.Number),
 				Hint: "wait for it or end it, or take --isolation vm, which moves processes too"}
@@ -94,45 +101,46 @@ func (s *Sandbox) quiet() error {
 }
 
 // departs is how it departs by that token, which nobody else settles from now on.
-func (s *Sandbox) departs(token string) (*Departure, func(), error) {
-	s.departing.one.Lock()
-	if now := s.Departing(); now != nil && now.Token == token {
-		return now, s.departing.one.Unlock, nil
+func (l Leaving) departs(token string) (*Departure, func(), error) {
+	one := &l.s.departing.one
+	one.Lock()
+	if now := l.Now(); now != nil && now.Token == token {
+		return now, one.Unlock, nil
 	}
-	s.departing.one.Unlock()
+	one.Unlock()
 	return nil, nil, fmt.Errorf("a departure with that token: %w", ErrNotFound)
 }
 
 // Return has it go on here: nobody took it in.
-func (s *Sandbox) Return(token string) error {
-	now, done, err := s.departs(token)
+func (l Leaving) Return(token string) error {
+	now, done, err := l.departs(token)
 	if err != nil {
 		return err
 	}
 	defer done()
-	d := &s.departing
+	d := &l.s.departing
 	err = d.back()
 	d.mu.Lock()
 	d.now = nil
 	d.mu.Unlock()
 	d.used()
-	return errors.Join(err, s.forget(now))
+	return errors.Join(err, l.forget(now))
 }
 
 // Arrived ends it: it goes on elsewhere.
-func (s *Sandbox) Arrived(token, where string) error {
-	now, done, err := s.departs(token)
+func (l Leaving) Arrived(token, where string) error {
+	now, done, err := l.departs(token)
 	if err != nil {
 		return err
 	}
 	defer done()
-	s.Close(CauseDeparted, "it goes on at "+where)
-	return s.forget(now)
+	l.s.Close(CauseDeparted, "it goes on at "+where)
+	return l.forget(now)
 }
 
 // forget throws away what it was written down in, unless somebody gave that a name.
-func (s *Sandbox) forget(d *Departure) error {
-	of := s.manager.Snapshots(s.Owner)
+func (l Leaving) forget(d *Departure) error {
+	of := l.s.manager.Snapshots(l.s.Owner)
 	in, err := of.Find(d.Snapshot)
 	if err == nil && len(in.Names) == 0 {
 		err = of.Remove(d.Snapshot)

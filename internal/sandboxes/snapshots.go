@@ -133,7 +133,7 @@ func (h Snapshots) Import(ctx context.Context, id string, r io.Reader) (in *snap
 	if in, err := h.Find(id); err == nil {
 		return in, false, nil
 	}
-	w, err := h.write()
+	w, err := h.room()
 	if err != nil {
 		return nil, false, err
 	}
@@ -166,8 +166,8 @@ type writer struct {
 	room   int64    // bytes; 0: any number
 }
 
-// write has room for one more snapshot.
-func (h Snapshots) write() (*writer, error) {
+// room is for one more snapshot.
+func (h Snapshots) room() (*writer, error) {
 	h.m.mu.Lock()
 	s := h.m.shelves[h.owner]
 	if s == nil {
@@ -267,14 +267,13 @@ func (h Snapshots) kept(b backend.Backend, word string) (backend.Snapshot, error
 
 // Snapshot writes the files of the sandbox down, and names what was written unless name is empty. What runs goes on, and isn't in it.
 func (s *Sandbox) Snapshot(ctx context.Context, name string) (*snapshot.Info, error) {
-	return s.write(ctx, name, s.box.Snapshot)
+	return s.manager.Snapshots(s.Owner).write(ctx, s, name, s.box.Snapshot)
 }
 
-// write has take write it down.
-func (s *Sandbox) write(ctx context.Context, name string, take func(context.Context) (backend.Snapshot, error)) (*snapshot.Info, error) {
+// write has take write a sandbox down.
+func (h Snapshots) write(ctx context.Context, s *Sandbox, name string, take func(context.Context) (backend.Snapshot, error)) (*snapshot.Info, error) {
 	defer s.Use()()
-	h := s.manager.Snapshots(s.Owner)
-	w, err := h.write()
+	w, err := h.room()
 	if err != nil {
 		return nil, err
 	}

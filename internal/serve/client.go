@@ -10,8 +10,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/sockets"
@@ -33,6 +36,21 @@ func NewClient(socket string) *Client {
 		return c.dial(ctx)
 	}}
 	return c
+}
+
+// NewClientOf makes a client of a server by its address: unix:PATH, or http://HOST:PORT with a token.
+func NewClientOf(address, token string) (*Client, error) {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		return NewClient(strings.TrimPrefix(path, "//")), nil
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.User != nil {
+		return nil, &config.UsageError{Msg: fmt.Sprintf("%q is no address of a server", address), Hint: "it is unix:PATH, http://HOST:PORT or https://HOST:PORT"}
+	}
+	c := &Client{base: u.Scheme + "://" + u.Host, token: token}
+	c.Transport = &http.Transport{DisableCompression: true, DialContext: (&net.Dialer{}).DialContext}
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c, nil
 }
 
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
@@ -107,8 +125,8 @@ func (c *Client) Do(ctx context.Context, method, path string, body, into any) er
 	return json.NewDecoder(answer.Body).Decode(into)
 }
 
-// once sends a document that creates something, once for a key, and reads the answer.
-func (c *Client) once(ctx context.Context, path, key string, body, into any) error {
+// Once sends a document that creates something, once for a key, and reads the answer.
+func (c *Client) Once(ctx context.Context, path, key string, body, into any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func docOf(b *sandboxes.Sandbox, whole bool) *sandboxDoc {
 		d.State = "ended"
 	case b.Ending():
 		d.State = "ending"
-	case b.Departing() != nil:
+	case sandboxes.LeavingOf(b).Now() != nil:
 		d.State = "departing"
 	}
 	if whole {
@@ -187,7 +187,7 @@ func (s *Server) standing(c *call) (b *sandboxes.Sandbox, done func(), err error
 	if end := b.Ended(); end != nil {
 		return nil, nil, fail(http.StatusGone, codeEnded, "the sandbox has ended: "+end.Reason)
 	}
-	if b.Departing() != nil {
+	if sandboxes.LeavingOf(b).Now() != nil {
 		return nil, nil, fail(http.StatusConflict, codeConflict, sandboxes.ErrDeparting.Error()).hint("say once more where to, or that it stays")
 	}
 	c.box = b

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
@@ -225,5 +226,73 @@ func (s snapshotRoutes) fork(c *call) error {
 		docs = append(docs, docOf(b, len(all) == 1))
 	}
 	reply(c.w, http.StatusCreated, map[string]any{"sandboxes": docs})
+	return nil
+}
+
+// departureRoutes are what is asked of the server that a sandbox leaves.
+type departureRoutes struct{ *Server }
+
+// Departure is a sandbox that is about to leave, as it is shown.
+type Departure struct {
+	Token    string          `json:"token"`
+	Snapshot string          `json:"snapshot"`
+	Holds    string          `json:"holds"`  // "memory", or "files": no process is in it
+	Create   json.RawMessage `json:"create"` // what asks for it, but for "from"
+}
+
+func (s departureRoutes) begin(c *call) error {
+	b, err := s.box(c)
+	if err != nil {
+		return err
+	}
+	if end := b.Ended(); end != nil {
+		return fail(http.StatusGone, codeEnded, "the sandbox has ended: "+end.Reason)
+	}
+	d, err := sandboxes.LeavingOf(b).Depart(c.Context())
+	if err != nil {
+		return err
+	}
+	doc := Departure{Token: d.Token, Snapshot: d.Snapshot, Holds: "files", Create: d.Origin}
+	if d.Memory {
+		doc.Holds = "memory"
+	}
+	reply(c.w, http.StatusOK, &doc)
+	return nil
+}
+
+// Arrival says where one has arrived.
+type Arrival struct {
+	Token string `json:"token"`
+	At    string `json:"at"`
+}
+
+func (s departureRoutes) arrived(c *call) error {
+	b, err := s.box(c)
+	if err != nil {
+		return err
+	}
+	var d Arrival
+	if err := c.read(&d); err != nil {
+		return err
+	}
+	if len(d.At) > maxWord {
+		return fail(http.StatusUnprocessableEntity, codeBadRequest, "more than 256 bytes of where it is")
+	}
+	if err := sandboxes.LeavingOf(b).Arrived(d.Token, d.At); err != nil {
+		return err
+	}
+	reply(c.w, http.StatusOK, docOf(b, true))
+	return nil
+}
+
+func (s departureRoutes) back(c *call) error {
+	b, err := s.box(c)
+	if err != nil {
+		return err
+	}
+	if err := sandboxes.LeavingOf(b).Return(c.URL.Query().Get("token")); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/serve"
 	"github.com/confine-run/confine/internal/snapshot"
+	"github.com/confine-run/confine/internal/teleport"
 )
 
 // origin is how a session would be asked for at a server, which resolves it with files and a ceiling of its own; nil: it can't be said there.
@@ -77,7 +78,7 @@ func teleportCommand(ctx context.Context, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	moved, err := serve.Move(ctx, from, path, to, said["--to"], nil)
+	moved, err := teleport.Move(ctx, from, path, to, said["--to"], nil)
 	if err != nil {
 		return 0, err
 	}

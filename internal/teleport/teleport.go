@@ -1,20 +1,4 @@
-package serve
-
-import (
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"net/url"
-	"strings"
-
-	"github.com/confine-run/confine/internal/config"
-)
-
-// A sandbox goes on at another server by five steps of a client's; no server asks another:
+// Package teleport has a sandbox go on at another server, by five steps of a client's; no server asks another:
 //
 //	here                                      there
 //	1  POST departure: it is written down,
@@ -28,89 +12,18 @@ import (
 // answer, begins again at 1 and gets the same token, and by that the same sandbox. Only when the other server has refused it does it go
 // on here (DELETE departure). A server that is killed takes its sandboxes with it, as ever; the snapshot stays in its directory until it has said what
 // became of it: here up to 4, there up to 5, so that it isn't lost with the one of them.
+package teleport
 
-// departureRoutes are what is asked of the server that a sandbox leaves.
-type departureRoutes struct{ *Server }
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
 
-// departureDoc is a sandbox that is about to leave.
-type departureDoc struct {
-	Token    string          `json:"token"`
-	Snapshot string          `json:"snapshot"`
-	Holds    string          `json:"holds"`  // "memory", or "files": no process is in it
-	Create   json.RawMessage `json:"create"` // what asks for it, but for "from"
-}
-
-func (s departureRoutes) begin(c *call) error {
-	b, err := s.box(c)
-	if err != nil {
-		return err
-	}
-	if end := b.Ended(); end != nil {
-		return fail(http.StatusGone, codeEnded, "the sandbox has ended: "+end.Reason)
-	}
-	d, err := b.Depart(c.Context())
-	if err != nil {
-		return err
-	}
-	doc := departureDoc{Token: d.Token, Snapshot: d.Snapshot, Holds: "files", Create: d.Origin}
-	if d.Memory {
-		doc.Holds = "memory"
-	}
-	reply(c.w, http.StatusOK, &doc)
-	return nil
-}
-
-// arrivalDoc says where a sandbox has arrived.
-type arrivalDoc struct {
-	Token string `json:"token"`
-	At    string `json:"at"`
-}
-
-func (s departureRoutes) arrived(c *call) error {
-	b, err := s.box(c)
-	if err != nil {
-		return err
-	}
-	var d arrivalDoc
-	if err := c.read(&d); err != nil {
-		return err
-	}
-	if len(d.At) > maxWord {
-		return fail(http.StatusUnprocessableEntity, codeBadRequest, "more than 256 bytes of where it is")
-	}
-	if err := b.Arrived(d.Token, d.At); err != nil {
-		return err
-	}
-	reply(c.w, http.StatusOK, docOf(b, true))
-	return nil
-}
-
-func (s departureRoutes) back(c *call) error {
-	b, err := s.box(c)
-	if err != nil {
-		return err
-	}
-	if err := b.Return(c.URL.Query().Get("token")); err != nil {
-		return err
-	}
-	c.w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-// NewClientOf makes a client of a server by its address: unix:PATH, or http://HOST:PORT with a token.
-func NewClientOf(address, token string) (*Client, error) {
-	if path, ok := strings.CutPrefix(address, "unix:"); ok {
-		return NewClient(strings.TrimPrefix(path, "//")), nil
-	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.User != nil {
-		return nil, &config.UsageError{Msg: fmt.Sprintf("%q is no address of a server", address), Hint: "it is unix:PATH, http://HOST:PORT or https://HOST:PORT"}
-	}
-	c := &Client{base: u.Scheme + "://" + u.Host, token: token}
-	c.Transport = &http.Transport{DisableCompression: true, DialContext: (&net.Dialer{}).DialContext}
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return c, nil
-}
+	"github.com/confine-run/confine/internal/serve"
+)
 
 // Moved is where a sandbox has come to be.
 type Moved struct {
@@ -129,20 +42,20 @@ func (e *InDoubtError) Remedy() string { return "say the same once more" }
 
 // Move has a sandbox, which path names at one server, go on at another. at is told before each step what it is, and may be nil; with an
 // error of it nothing more is done, as if the caller had been killed.
-func Move(ctx context.Context, from *Client, path string, to *Client, where string, at func(step string) error) (*Moved, error) {
+func Move(ctx context.Context, from *serve.Client, path string, to *serve.Client, where string, at func(step string) error) (*Moved, error) {
 	if at == nil {
 		at = func(string) error { return nil }
 	}
 	if err := at("depart"); err != nil {
 		return nil, err
 	}
-	var d departureDoc
+	var d serve.Departure
 	if err := from.Do(ctx, http.MethodPost, path+"/departure", nil, &d); err != nil {
 		return nil, err
 	}
 	made, err := offer(ctx, from, to, &d, at)
 	if err != nil {
-		var refused *Error
+		var refused *serve.Error
 		if !errors.As(err, &refused) || refused.Status >= 500 && refused.Report == nil {
 			return nil, &InDoubtError{err}
 		}
@@ -155,21 +68,21 @@ func Move(ctx context.Context, from *Client, path string, to *Client, where stri
 	if err := at("arrived"); err != nil {
 		return nil, err
 	}
-	if err := from.Do(ctx, http.MethodPut, path+"/departure", &arrivalDoc{d.Token, where + " as " + made}, nil); err != nil {
+	if err := from.Do(ctx, http.MethodPut, path+"/departure", &serve.Arrival{Token: d.Token, At: where + " as " + made}, nil); err != nil {
 		return nil, &InDoubtError{err}
 	}
 	if err := at("clean"); err != nil {
 		return nil, err
 	}
 	err = to.Do(ctx, http.MethodDelete, "/v1/snapshots/"+d.Snapshot, nil, nil)
-	if refused := (*Error)(nil); errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+	if refused := (*serve.Error)(nil); errors.As(err, &refused) && refused.Status == http.StatusNotFound {
 		err = nil
 	}
 	return &Moved{made, d.Holds == "memory"}, err
 }
 
 // offer has the other server take it in.
-func offer(ctx context.Context, from, to *Client, d *departureDoc, at func(string) error) (id string, err error) {
+func offer(ctx context.Context, from, to *serve.Client, d *serve.Departure, at func(string) error) (id string, err error) {
 	if err := at("send"); err != nil {
 		return "", err
 	}
@@ -191,7 +104,7 @@ func offer(ctx context.Context, from, to *Client, d *departureDoc, at func(strin
 	var made struct {
 		ID string `json:"id"`
 	}
-	err = to.once(ctx, "/v1/sandboxes", d.Token, ask, &made)
+	err = to.Once(ctx, "/v1/sandboxes", d.Token, ask, &made)
 	if err == nil && made.ID == "" {
 		err = errors.New("an answer that is none")
 	}
@@ -199,7 +112,7 @@ func offer(ctx context.Context, from, to *Client, d *departureDoc, at func(strin
 }
 
 // pass copies what a path gives to the same path of another server.
-func pass(ctx context.Context, from, to *Client, path string) error {
+func pass(ctx context.Context, from, to *serve.Client, path string) error {
 	r, w := io.Pipe()
 	given := make(chan error, 1)
 	go func() {
