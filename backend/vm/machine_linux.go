@@ -191,6 +191,20 @@ const (
 	cpuModel    = "max"
 )
 
+// confirmation begins, once, to find out about QEMU and the walls around it, while a machine boots. It is closed when that is known.
+func (s *sandbox) confirmation() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.confirms == nil {
+		s.confirms = make(chan struct{})
+		go func() {
+			defer close(s.confirms)
+			s.confirm()
+		}()
+	}
+	return s.confirms
+}
+
 // confirm has a process in the outer sandbox end, whose report says what of that wall was built: QEMU itself, which only says its version.
 func (s *sandbox) confirm() {
 	var out bytes.Buffer
@@ -223,11 +237,6 @@ func (s *sandbox) wall() status.Ledger {
 
 // greet waits until the guest is up, and has it build its sandbox.
 func (m *machine) greet(ctx context.Context, s *sandbox) (*status.Report, error) {
-	confirmed := make(chan struct{})
-	go func() { // while it boots
-		defer close(confirmed)
-		s.confirm()
-	}()
 	if err := m.begun(ctx); err != nil {
 		return nil, err
 	}
@@ -246,7 +255,7 @@ func (m *machine) greet(ctx context.Context, s *sandbox) (*status.Report, error)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	<-confirmed
+	<-s.confirmation()
 	uid, gid := identity(s.spec.Policy)
 	dir := s.spec.Dir
 	if st, err := s.outer.Files().Stat(dir); err != nil || !st.IsDir() {

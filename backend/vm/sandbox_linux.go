@@ -31,6 +31,7 @@ type sandbox struct {
 	ledger    status.Ledger
 	confirmed status.Ledger // of the outer sandbox, by the report of a process in it
 	qemu      string        // its version, as the same process said it
+	confirms  chan struct{} // closed when the two are there; nil: nobody has begun
 
 	closing sync.Once
 	closed  chan struct{} // closed when closing began
@@ -49,12 +50,12 @@ func open(ctx context.Context, p plan) (*sandbox, *status.Report, error) {
 		}
 		return nil, failed, err
 	}
-	return openIn(ctx, p, outer, p.spec.From != nil, "", nil)
+	return openIn(ctx, p, outer, p.spec.From != nil)
 }
 
-// openIn has a machine begin in a sandbox, which ends if it can't. What is known of QEMU and of the walls it needn't find out again.
-func openIn(ctx context.Context, p plan, outer backend.Sandbox, restore bool, qemu string, confirmed status.Ledger) (*sandbox, *status.Report, error) {
-	s := &sandbox{plan: p, card: hasNetwork(p.spec.Policy), spec: p.spec, outer: outer, qemu: qemu, confirmed: confirmed, closed: make(chan struct{}), over: make(chan struct{})}
+// openIn has a machine begin in a sandbox, which ends if it can't.
+func openIn(ctx context.Context, p plan, outer backend.Sandbox, restore bool) (*sandbox, *status.Report, error) {
+	s := &sandbox{plan: p, card: hasNetwork(p.spec.Policy), spec: p.spec, outer: outer, closed: make(chan struct{}), over: make(chan struct{})}
 	failed, err := s.begin(ctx, restore)
 	if err != nil || failed != nil {
 		_, _ = outer.Close()
@@ -69,10 +70,11 @@ func (s *sandbox) begin(ctx context.Context, restore bool) (*status.Report, erro
 	var known *about
 	if restore {
 		var err error
-		if known, err = s.fitting(); err != nil {
+		if known, err = fitting(s); err != nil {
 			return nil, err
 		}
 	}
+	s.confirmation()
 	m, err := s.plan.start(ctx, s.outer, restore)
 	if err != nil {
 		return nil, err

@@ -94,7 +94,7 @@ func digestOf(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key := fmt.Sprint(path, st.Size(), st.ModTime().UnixNano())
+	key := path + keyOf(st)
 	if known, ok := digests.Load(key); ok {
 		return known.(string), nil
 	}
@@ -107,18 +107,40 @@ func digestOf(path string) (string, error) {
 	return d, nil
 }
 
+// keyOf tells a file from what it was before.
+func keyOf(st os.FileInfo) string { return fmt.Sprint(" ", st.Size(), " ", st.ModTime().UnixNano()) }
+
+// versionOf is QEMU's.
+func versionOf(s *sandbox) (string, error) {
+	st, err := os.Stat(s.plan.qemu)
+	if err != nil {
+		return "", err
+	}
+	key := s.plan.qemu + keyOf(st)
+	if known, ok := versions.Load(key); ok {
+		return known.(string), nil
+	}
+	<-s.confirmation()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.qemu == "" {
+		return "", errors.New("QEMU doesn't say its version")
+	}
+	versions.Store(key, s.qemu)
+	return s.qemu, nil
+}
+
+// versions of QEMUs, by what tells that they are the same.
+var versions sync.Map
+
 // maxAbout is how long an about is at most.
 const maxAbout = 64 << 10
 
 // fitting is what is written down in the outer sandbox, if it is of a machine like this one.
-func (s *sandbox) fitting() (*about, error) {
-	version := func() string {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.qemu
-	}
-	if version() == "" {
-		s.confirm()
+func fitting(s *sandbox) (*about, error) {
+	version, err := versionOf(s)
+	if err != nil {
+		return nil, err
 	}
 	f, err := s.outer.Files().Open(keeper.About)
 	if err != nil {
@@ -129,7 +151,7 @@ func (s *sandbox) fitting() (*about, error) {
 	if err := json.NewDecoder(io.LimitReader(f, maxAbout)).Decode(&a); err != nil {
 		return nil, &config.UsageError{Msg: "the machine in the snapshot is none", Err: err}
 	}
-	here, err := s.plan.describe(version())
+	here, err := s.plan.describe(version)
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +177,7 @@ func (m *machine) wake(ctx context.Context, s *sandbox, known *about) error {
 	case len(known.Nonce) != nonceSize || !bytes.Equal(a.Data, known.Nonce):
 		return errNoRestore
 	}
+	<-s.confirmation()
 	s.setLedger(s.merged(m, a.Ledger))
 	return nil
 }
@@ -181,9 +204,11 @@ func written(ctx context.Context, s *sandbox, do func() error) error {
 
 // stand has the machine written down in the outer sandbox, and stand still until back is called. back is nil if it doesn't stand.
 func stand(ctx context.Context, s *sandbox) (back func() error, err error) {
-	s.mu.Lock()
-	m, version := s.machine, s.qemu
-	s.mu.Unlock()
+	m := s.now()
+	version, err := versionOf(s)
+	if err != nil {
+		return nil, err
+	}
 	a, err := s.plan.describe(version)
 	if err != nil {
 		return nil, err
@@ -316,10 +341,7 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 	}
 	p := s.plan
 	p.spec = s.asked()
-	s.mu.Lock()
-	version, confirmed := s.qemu, s.confirmed
-	s.mu.Unlock()
-	f, failed, err := openIn(life, p, outer, true, version, confirmed)
+	f, failed, err := openIn(life, p, outer, true)
 	if failed != nil {
 		err = &backend.BuildError{Report: failed}
 	}
