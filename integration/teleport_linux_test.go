@@ -219,7 +219,6 @@ func TestOneOfTwoServersHasATeleportedSandbox(t *testing.T) {
 				if id, err = m.teleport(made.ID, 0, ""); err != nil {
 					t.Errorf("%s: said once more: %v", what, err)
 				}
-				b, _, _ = m.has(there)
 			}
 			_, still, kept = m.has(here)
 			running, _, keptThere := m.has(there)

@@ -146,10 +146,10 @@ func (m *machine) split(from io.Reader, guest io.Writer) error {
 			return wire.Broken("an answer of the keeper's that nobody asked for")
 		}
 	})
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return err
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return io.EOF
 	}
-	return io.EOF
+	return err
 }
 
 // end ends it.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/status"
 )
 
 // Of the background.
@@ -68,6 +69,7 @@ func (f *faults) wait() time.Duration {
 func (p *Pool) keep() {
 	defer p.kept.Done()
 	defer p.throwAll()
+	defer p.template.drop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for p.ctx.Err() == nil {
@@ -164,7 +166,7 @@ func (p *Pool) build(now planned) {
 	ctx, end := context.WithCancel(context.Background()) // whoever claims it may outlive the pool
 	stop := context.AfterFunc(p.ctx, end)
 	s := &parked{key: now.key, end: end}
-	box, failed, err := backend.Open(ctx, p.opts.Backend(now.spec.Policy), now.spec)
+	box, failed, err := p.template.open(ctx, p.opts.Backend(now.spec.Policy), &now)
 	if s.box = box; failed == nil && err == nil {
 		err = prove(ctx, box)
 	}
@@ -183,6 +185,56 @@ func (p *Pool) build(now planned) {
 	if !ready {
 		p.discard(s)
 	}
+}
+
+// template is a sandbox written down with its memory, of which the next are made: that is faster than to build one. Only the keeper has it.
+type template struct {
+	key  key
+	snap backend.Snapshot // nil: there is none
+	made time.Time
+}
+
+// templateAge is how long one may be used: what it has in memory of the host's files gets old.
+const templateAge = 15 * time.Minute
+
+// open opens a sandbox, of the template where there is one, and makes one where the backend can. One that has been written down is never
+// given to anybody: its snapshots would be found where this one is.
+func (t *template) open(ctx context.Context, b backend.Backend, now *planned) (backend.Sandbox, *status.Report, error) {
+	if t.snap != nil && (t.key != now.key || time.Since(t.made) > templateAge) {
+		t.drop()
+	}
+	spec := *now.spec
+	if t.snap != nil {
+		spec.From = t.snap
+		box, failed, err := backend.Open(ctx, b, &spec)
+		if err == nil && failed == nil {
+			return box, nil, nil
+		}
+		t.drop() // it doesn't fit any more
+	}
+	spec.From = now.spec.From
+	box, failed, err := backend.Open(ctx, b, &spec)
+	if failed != nil || err != nil {
+		return box, failed, err
+	}
+	if _, moves := backend.As[backend.Mover](box); !moves || spec.From != nil {
+		return box, nil, nil
+	}
+	snap, err := box.Snapshot(ctx)
+	if err != nil {
+		return box, nil, nil // as good as it would have been
+	}
+	t.key, t.snap, t.made = now.key, snap, time.Now()
+	_, _ = box.Close()
+	spec.From = snap
+	return backend.Open(ctx, b, &spec)
+}
+
+func (t *template) drop() {
+	if t.snap != nil {
+		_ = t.snap.Close()
+	}
+	t.snap = nil
 }
 
 // patience is how long the builder gives way to claims: the more are left, the longer.

@@ -66,6 +66,7 @@ type Pool struct {
 	kept   sync.WaitGroup
 
 	planning sync.Mutex // whoever plans; comes before mu
+	template template   // the keeper's alone
 
 	mu     sync.Mutex
 	now    planned

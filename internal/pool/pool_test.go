@@ -121,6 +121,12 @@ func (b *box) Close() (*status.BoxReport, error) {
 // open makes a pool of a host's sandboxes, of which nothing is left at the test's end.
 func (h *host) open(t *testing.T, o Options) *Pool {
 	t.Helper()
+	return h.openAs(t, h, o)
+}
+
+// openAs makes one by a backend that wraps the host.
+func (h *host) openAs(t *testing.T, b backend.Backend, o Options) *Pool {
+	t.Helper()
 	policy := config.Default()
 	policy.AllowPartial = []string{"all"}
 	if h.policy == nil {
@@ -129,7 +135,7 @@ func (h *host) open(t *testing.T, o Options) *Pool {
 	if o.Fresh == 0 {
 		o.Fresh = 20 * time.Millisecond
 	}
-	o.Backend = func(*config.Policy) backend.Backend { return h }
+	o.Backend = func(*config.Policy) backend.Backend { return b }
 	o.Spec = func() (*backend.Spec, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
