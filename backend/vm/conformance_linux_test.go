@@ -2,7 +2,6 @@ package vm
 
 import (
 	"context"
-	"os"
 	"testing"
 
 	"github.com/confine-run/confine/backend"
@@ -21,9 +20,7 @@ func (n few) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, error)
 }
 
 func TestConformance(t *testing.T) {
-	if os.Getenv("CONFINE_TEST_UID") == "off" && os.Geteuid() == 0 {
-		t.Skip("an ordinary user's tests follow, and have it: it boots some forty machines")
-	}
+	once(t)
 	conformance.Run(t, conformance.Target{Backend: few{Backend{kernelHere(t)}}, Snapshots: true, Program: func(does ...string) []string {
 		script := map[string]string{
 			"echo": `printf '%s\n' "$*"`, "cat": "cat", "exit": "exit $1", "sleep": "exec sleep 100", "write": `printf %s "$2" >"$1"`, "read": `cat "$1"`,

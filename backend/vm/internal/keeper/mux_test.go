@@ -1,0 +1,30 @@
+package keeper
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+)
+
+func TestChunksGetToTheirChannels(t *testing.T) {
+	var b, guest bytes.Buffer
+	m := NewMux(&b)
+	long := bytes.Repeat([]byte("x"), 2*MaxChunk+1)
+	if _, err := m.To(Guest).Write(long); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Send(Orders, []byte("order")); err != nil {
+		t.Fatal(err)
+	}
+	order := ""
+	err := Split(&b, func(data []byte) error { guest.Write(data); return nil }, func(data []byte) error { order += string(data); return nil })
+	if err != io.EOF || !bytes.Equal(guest.Bytes(), long) || order != "order" {
+		t.Errorf("%v, %d bytes, %q", err, guest.Len(), order)
+	}
+	for name, text := range map[string][]byte{"a long chunk": {0xff, 0xff, 0xff, 0xff, 0}, "a channel that there isn't": {0, 0, 0, 0, 2}} {
+		if err := Split(bytes.NewReader(text), func([]byte) error { return nil }, func([]byte) error { return nil }); err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
