@@ -23,6 +23,7 @@ type conn struct {
 	dead  chan struct{} // closed with err set
 	fault func()        // ends the machine
 	still atomic.Bool   // it stands still, for as long as somebody likes
+	held  atomic.Bool   // it is being written down: its clock doesn't go
 
 	mu        sync.Mutex
 	err       error
@@ -154,11 +155,12 @@ func (c *conn) ask(ctx context.Context, r *wire.Request, limit time.Duration) (*
 	if err != nil {
 		return nil, err
 	}
+	var timer *time.Timer
 	var late <-chan time.Time
 	if limit > 0 {
-		t := time.NewTimer(limit)
-		defer t.Stop()
-		late = t.C
+		timer = time.NewTimer(limit)
+		defer timer.Stop()
+		late = timer.C
 	}
 	sent := make(chan error, 1)
 	go func() { sent <- c.to.SendMessage(wire.Call, id, r) }() // which waits for a guest that doesn't read
@@ -180,6 +182,10 @@ func (c *conn) ask(ctx context.Context, r *wire.Request, limit time.Duration) (*
 		case <-c.dead:
 			return nil, backend.ErrClosed
 		case <-late:
+			if c.held.Load() {
+				timer.Reset(limit)
+				continue
+			}
 			c.fail(fmt.Errorf("the guest didn't answer for %v", limit))
 		case <-ctx.Done():
 			if limit == 0 {
@@ -207,11 +213,13 @@ func (c *conn) hold(ctx context.Context, nonce []byte) (*wire.Held, error) {
 		held.Release()
 		return nil, err
 	}
+	c.held.Store(true)
 	return held, nil
 }
 
 // resume has it go on as what it was.
 func (c *conn) resume(held *wire.Held) error {
+	c.held.Store(false)
 	id, answered, err := c.pend()
 	if err != nil {
 		held.Release()

@@ -173,6 +173,22 @@ func TestAGuestThatDoesNotAnswerIsEnded(t *testing.T) {
 	<-h.ended
 }
 
+// A machine that is being written down isn't late: its clock stands.
+func TestAMachineThatIsWrittenDownIsNotLate(t *testing.T) {
+	h := newHostile(t)
+	go func() { _, _ = io.Copy(io.Discard, h.hears) }()
+	h.conn.held.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := h.conn.ask(ctx, &wire.Request{Method: wire.Usage}, 20*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) || h.conn.why() != nil {
+		t.Errorf("%v, and the machine: %v", err, h.conn.why())
+	}
+	h.conn.still.Store(true)
+	if _, err := h.conn.call(t.Context(), &wire.Request{Method: wire.Usage}); !errors.Is(err, errStill) {
+		t.Errorf("one that stands still is asked: %v", err)
+	}
+}
+
 func FuzzConn(f *testing.F) {
 	frame := func(k wire.Kind, id uint32, message string) []byte {
 		var b bytes.Buffer
