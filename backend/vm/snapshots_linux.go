@@ -38,7 +38,7 @@ type about struct {
 	Network bool
 	Kernel  string // digest
 	Init    string // digest of the program that is init
-	Policy  string // digest, but for what is denied: the sandbox in the guest goes on to deny what it did, and the one around QEMU what it is told here
+	Policy  string // digest, but for what is kept at the end, and for what is denied: the sandbox in the guest goes on to deny what it did, and the one around QEMU what it is told here
 	User    string
 	Nonce   []byte // that is in the memory, too
 }
@@ -54,7 +54,7 @@ func (p plan) describe(qemu string) (*about, error) {
 		return nil, err
 	}
 	policy := *p.spec.Policy
-	policy.Filesystem.Deny = nil
+	policy.Filesystem.Deny, policy.Filesystem.Keep = nil, false
 	uid, gid := identity(&policy)
 	return &about{
 		Format: format, QEMU: qemu, Type: machineType, CPU: cpuModel, Accel: mechanism, Memory: ramOf(&policy), CPUs: max(1, policy.CPUs),
