@@ -13,7 +13,17 @@ import (
 func TestMain(m *testing.M) {
 	process.Init()
 	Init()
-	os.Exit(m.Run())
+	// A place of its own: tests of other packages, which run meanwhile, look whether they have left anything.
+	dir, err := os.MkdirTemp("", "vm-")
+	if err == nil {
+		err = errors.Join(os.Chmod(dir, 0o755), os.Setenv("TMPDIR", dir))
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
 }
 
 // kernelHere is the kernel that the tests boot: the one that VMKERNEL names, or the host's.
