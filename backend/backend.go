@@ -66,6 +66,9 @@ type Spec struct {
 	Environ []string
 	// ConfigFiles are policy files in use; they are never writable inside.
 	ConfigFiles []string
+	// Hostname is what a sandbox with a Rootfs calls its host; empty: as any. Sealed: nothing can be written to what the Rootfs shows.
+	Hostname string
+	Sealed   bool
 	// Ceiling is what the sandbox may show no more of the caller's files than, and CeilingDir, canonical, what Dir has to be in unless that is
 	// "/", which stands for none. What is wider is a *config.CeilingError. Who sets it has compared the rest ([config.Policy.Wider]).
 	// nil: what the policy says counts.

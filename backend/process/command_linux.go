@@ -33,6 +33,10 @@ type Command struct {
 	// refused is told to IO.Passed.
 	WatchCalls bool
 
+	// Hostname is what the run calls its host, if it has one of its own; empty: as any. Sealed: nothing can be written to its Rootfs.
+	Hostname string
+	Sealed   bool
+
 	// Ceiling is what the run may see no more than, in a directory that lies in CeilingDir; nil: whatever its policy says.
 	Ceiling    *config.Policy
 	CeilingDir string

@@ -23,6 +23,8 @@ type Box struct {
 	// overlayfs for users, the tree is read-only, and the child says so. ReadOnly: it is
 	// known beforehand that there can be none over it.
 	Root Mount
+	// Sealed: nothing can be written to Root once the table is done.
+	Sealed bool
 
 	Mounts  []Mount // in this order
 	Scratch Scratch
@@ -60,6 +62,7 @@ func (b *Box) code(c *codec) {
 	c.bool(&b.DropGroups)
 	c.str(&b.Hostname)
 	b.Root.code(c)
+	c.bool(&b.Sealed)
 	list(c, &b.Mounts, func(m *Mount) { m.code(c) })
 	num(c, &b.Scratch.Size)
 	num(c, &b.Scratch.Inodes)
