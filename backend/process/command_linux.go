@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/image"
 	"github.com/confine-run/confine/internal/rootfs"
@@ -33,9 +34,8 @@ type Command struct {
 	// refused is told to IO.Passed.
 	WatchCalls bool
 
-	// Hostname is what the run calls its host, if it has one of its own; empty: as any. Sealed: nothing can be written to its Rootfs.
-	Hostname string
-	Sealed   bool
+	// Shape is for a run with a Rootfs.
+	Shape backend.Shape
 
 	// Ceiling is what the run may see no more than, in a directory that lies in CeilingDir; nil: whatever its policy says.
 	Ceiling    *config.Policy

@@ -12,9 +12,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 )
 
@@ -24,8 +26,7 @@ const maxConfig = 4 << 20
 // Container is what a bundle comes to.
 type Container struct {
 	Policy   config.Policy
-	Hostname string
-	Sealed   bool   // the root is read-only
+	Shape    backend.Shape
 	NetNS    string // the path of a network namespace to be joined; empty: none
 	Sysctls  map[string]string
 	Process  Process
@@ -77,7 +78,7 @@ func (t *translator) note(format string, args ...any) {
 
 // ReadSpec reads the config.json of a bundle.
 func ReadSpec(dir string) (*specs.Spec, error) {
-	f, err := os.Open(filepath.Join(dir, "config.json"))
+	f, err := os.OpenFile(filepath.Join(dir, "config.json"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -185,14 +186,14 @@ func (t *translator) root() {
 		return
 	}
 	t.to.Policy.Filesystem.Rootfs = t.inBundle(r.Path)
-	t.to.Sealed = r.Readonly
+	t.to.Shape.Sealed = r.Readonly
 	if !r.Readonly {
 		t.note("root.readonly false: what is written to the root is kept in memory and gone with the container, not written to root.path")
 	}
 	if h := t.spec.Hostname; len(h) > 64 || strings.ContainsAny(h, "\x00\n /") {
 		t.refuse("hostname %q", h)
 	} else {
-		t.to.Hostname = h
+		t.to.Shape.Hostname = h
 	}
 	if d := t.spec.Domainname; d != "" && d != "(none)" {
 		t.refuse("domainname")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"time"
@@ -62,8 +63,11 @@ const maxFiles = 3
 func (l *line) Read(b []byte) (int, error) {
 	oob := make([]byte, unix.CmsgSpace(4*maxFiles))
 	n, oobn, flags, _, err := l.ReadMsgUnix(b, oob)
-	if n == 0 && err == nil {
-		err = net.ErrClosed
+	if err != nil {
+		return 0, err // n may be less than nothing
+	}
+	if n == 0 {
+		return 0, io.EOF
 	}
 	messages, parseErr := unix.ParseSocketControlMessage(oob[:oobn])
 	for i := range messages {
@@ -76,7 +80,7 @@ func (l *line) Read(b []byte) (int, error) {
 	if parseErr != nil || flags&unix.MSG_CTRUNC != 0 || len(l.fds) > maxFiles {
 		return 0, errors.New("more descriptors than streams")
 	}
-	return n, err
+	return n, nil
 }
 
 func (l *line) send(what any, files ...*os.File) error {

@@ -192,7 +192,7 @@ func (s *supervisor) build(backends func(*config.Policy) backend.Backend) error 
 		}
 		c.Policy.Seccomp = filepath.Join(s.State, "seccomp.json")
 	}
-	spec := &backend.Spec{Policy: &c.Policy, Argv: c.Process.Argv, Dir: "/", Environ: []string{}, Hostname: c.Hostname, Sealed: c.Sealed}
+	spec := &backend.Spec{Policy: &c.Policy, Argv: c.Process.Argv, Dir: "/", Environ: []string{}, Shape: c.Shape}
 	box, failed, err := backend.Open(context.Background(), backends(&c.Policy), spec)
 	if err != nil {
 		return err

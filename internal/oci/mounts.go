@@ -156,16 +156,15 @@ func (t *translator) emptyInRoot(at string) bool {
 // tmpfsSize is that of one for which a bundle names none.
 const tmpfsSize = 64 << 20
 
-// hiddenOfProc are what confine hides in every /proc or shows read-only, or what isn't there in one of an own pid namespace; the first are hidden.
-var hiddenOfProc = [...]string{"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats"}
-var readOnlyOfProc = [...]string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
-
 func (t *translator) masks(l *specs.Linux) {
+	to := &t.to.Shape
 	for _, name := range l.MaskedPaths {
 		at := path.Clean(name)
 		switch {
-		case slices.Contains(hiddenOfProc[:], at), at == "/sys" || strings.HasPrefix(at, "/sys/"):
-		case strings.HasPrefix(at, "/proc/"), !path.IsAbs(at), at == "/":
+		case strings.HasPrefix(at, "/proc/"):
+			to.Masked = append(to.Masked, at)
+		case at == "/sys" || strings.HasPrefix(at, "/sys/"): // isn't shown
+		case !path.IsAbs(at), at == "/", at == "/proc", at == "/dev", strings.HasPrefix(at, "/dev/"):
 			t.refuse("linux.maskedPaths %s", name)
 		case strings.ContainsAny(at, `*?[]{}\`):
 			t.refuse("linux.maskedPaths %q: it looks like a pattern", name)
@@ -175,7 +174,11 @@ func (t *translator) masks(l *specs.Linux) {
 	}
 	for _, name := range l.ReadonlyPaths {
 		at := path.Clean(name)
-		if !slices.Contains(readOnlyOfProc[:], at) && !slices.Contains(hiddenOfProc[:], at) && at != "/sys" && !strings.HasPrefix(at, "/sys/") {
+		switch {
+		case strings.HasPrefix(at, "/proc/"):
+			to.ReadOnly = append(to.ReadOnly, at)
+		case at == "/sys" || strings.HasPrefix(at, "/sys/"):
+		default:
 			t.refuse("linux.readonlyPaths %s", name)
 		}
 	}

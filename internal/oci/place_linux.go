@@ -1,9 +1,11 @@
 package oci
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,6 +85,9 @@ func show(path *string, name string, deep bool) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return &os.PathError{Op: "fstat", Path: *path, Err: err}
 	}
+	if kind := st.Mode & unix.S_IFMT; kind == unix.S_IFCHR || kind == unix.S_IFBLK {
+		return fmt.Errorf("this runtime refuses mounts of devices: %s", *path)
+	}
 	at := filepath.Join(placeDir, name)
 	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH)
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
@@ -101,8 +106,34 @@ func show(path *string, name string, deep bool) error {
 	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return &os.PathError{Op: "move_mount", Path: *path, Err: err}
 	}
+	if kind, err := kernelsIn(at); err != nil || kind != "" {
+		return errors.Join(err, fmt.Errorf("this runtime refuses mounts of what is the kernel's: %s has a %s", *path, kind))
+	}
 	*path = at
 	return nil
+}
+
+// kernelsFiles are file systems of the kernel's, in which uid 0 may write without any capability, or devices.
+var kernelsFiles = [...]string{"binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl", "mqueue", "nsfs", "proc", "pstore", "rpc_pipefs",
+	"securityfs", "selinuxfs", "sysfs", "tracefs"}
+
+// kernelsIn finds such a one at a mount point of this thread's, or below.
+func kernelsIn(at string) (kind string, err error) {
+	text, err := os.ReadFile("/proc/thread-self/mountinfo")
+	if err != nil {
+		return "", err
+	}
+	for l := range strings.Lines(string(text)) {
+		before, after, ok := strings.Cut(l, " - ")
+		fields, behind := strings.Fields(before), strings.Fields(after)
+		if !ok || len(fields) < 5 || len(behind) < 1 {
+			return "", fmt.Errorf("mountinfo: %q", l)
+		}
+		if point := fields[4]; (point == at || strings.HasPrefix(point, at+"/")) && slices.Contains(kernelsFiles[:], behind[0]) {
+			return behind[0], nil
+		}
+	}
+	return "", nil
 }
 
 // place puts the calling thread, and what it starts, into a mount namespace that has the sources in placeDir, and into the network namespace of the bundle.
