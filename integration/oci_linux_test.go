@@ -346,8 +346,6 @@ func TestOCIPodman(t *testing.T) {
 		return s.command(t, "", append(base[:len(base):len(base)], args...)...)
 	}
 	t.Cleanup(func() {
-		cmd := exec.Command("podman", "--root", s.dir+"/storage", "--runroot", s.dir+"/run", "--runtime", s.runtime, "system", "reset", "--force")
-		cmd.Env = append(os.Environ(), "HOME="+s.dir)
 		_ = exec.Command("podman", append(base[1:len(base):len(base)], "rm", "--all", "--force", "--time", "0")...).Run()
 		_ = exec.Command("umount", s.dir+"/storage/overlay").Run()
 	})
