@@ -52,7 +52,7 @@ func (p *fileCompiler) compile() error {
 	p.plan.table = table
 	c, e := &p.plan.Box, &p.plan.Exec
 	c.Root, c.Mounts, e.Dir, c.Stranger = table.Root, table.Mounts, table.Dir, in.Stranger
-	c.Sealed = p.command.Shape.Sealed
+	c.Root.Sealed = p.command.Shape.Sealed
 	if p.tier == tierNoNS {
 		if err := p.withoutMountNS(); err != nil {
 			return err
@@ -138,7 +138,7 @@ func (p *fileCompiler) rootfs() {
 		l.Missing(status.Rootfs, p.why.reason, "the target sees the caller's files as the caller does")
 	case p.plan.Box.Root.ReadOnly:
 		l.Enforced(status.Rootfs, "read_only_bind", "read-only; what the tree has no place for is left out")
-	case p.plan.Box.Sealed:
+	case p.plan.Box.Root.Sealed:
 		l.Enforced(status.Rootfs, "overlayfs", "read-only")
 	default:
 		l.Enforced(status.Rootfs, "overlayfs", "what is written to it is thrown away")

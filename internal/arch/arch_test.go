@@ -115,7 +115,7 @@ var groups = []group{
 		"they take the options of a run"},
 	{"worker program", []string{"cmd/confine-worker"}, []string{"backends", "queue's commands"},
 		"it only decides what this process is"},
-	{"containers", []string{"internal/oci"}, []string{"configuration", "seam"},
+	{"containers", []string{"internal/oci"}, []string{"leaves", "configuration", "seam"},
 		"it makes a policy of a bundle, and a sandbox of that as anybody does"},
 	{"pictures", []string{"internal/picture"}, []string{"leaves", "configuration", "command line", "terminals"},
 		"it draws what a run has written, and knows nothing of what runs"},

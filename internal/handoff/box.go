@@ -23,8 +23,6 @@ type Box struct {
 	// overlayfs for users, the tree is read-only, and the child says so. ReadOnly: it is
 	// known beforehand that there can be none over it.
 	Root Mount
-	// Sealed: nothing can be written to Root once the table is done.
-	Sealed bool
 
 	Mounts  []Mount // in this order
 	Scratch Scratch
@@ -62,7 +60,6 @@ func (b *Box) code(c *codec) {
 	c.bool(&b.DropGroups)
 	c.str(&b.Hostname)
 	b.Root.code(c)
-	c.bool(&b.Sealed)
 	list(c, &b.Mounts, func(m *Mount) { m.code(c) })
 	num(c, &b.Scratch.Size)
 	num(c, &b.Scratch.Inodes)
@@ -199,6 +196,7 @@ type Mount struct {
 	// once, without following links, and refuses anything else.
 	Dev, Ino uint64
 	ReadOnly bool // of a MountScratch: once the table is done
+	Sealed   bool // of Root: read-only, once the table is done
 	Device   bool // device nodes work in it
 	Instead  bool // only where there can be no MountBeneath
 	Optional bool // skipped, and said so, when Src can't be opened by the target's user, or Root has no place for it
@@ -242,6 +240,7 @@ func (m *Mount) code(c *codec) {
 	num(c, &m.Dev)
 	num(c, &m.Ino)
 	c.bool(&m.ReadOnly)
+	c.bool(&m.Sealed)
 	c.bool(&m.Device)
 	c.bool(&m.Instead)
 	c.bool(&m.Optional)

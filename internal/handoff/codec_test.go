@@ -18,7 +18,7 @@ func full() []Frame {
 			UID: 1000, GID: 1001, OtherIDs: true, Stranger: 7, Namespaces: 0x7e020000, TempDir: "/tmp/x", DropGroups: true, Hostname: "confine",
 			Landlock: Landlock{Log: true, HandledFS: 1<<16 - 1, HandledNet: 3, Scoped: 2,
 				Rules: []LandlockRule{{Path: "/usr", Dev: 7, Ino: 1 << 63, Access: 13, Optional: true}, {Path: "/"}}},
-			Sealed: true, Root: Mount{Kind: MountOverlay, Src: "/image", Dev: 1, Ino: 2},
+			Root: Mount{Kind: MountOverlay, Sealed: true, Src: "/image", Dev: 1, Ino: 2},
 			Mounts: []Mount{
 				{Kind: MountBind, Dst: "/usr", Src: "/usr", Dev: 1 << 40, Ino: 1<<63 + 1, ReadOnly: true, Optional: true},
 				{Kind: MountFile, Dst: "/etc/hosts", Text: "x\n", Mode: 0o644},

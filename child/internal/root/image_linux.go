@@ -134,7 +134,7 @@ func denied(errno unix.Errno) bool {
 
 // seal makes read-only what the table fills first: private places, and the root.
 func (b *Builder) seal() error {
-	if b.image && b.box.Sealed {
+	if b.image && b.box.Root.Sealed {
 		if err := b.sealAt(b.fd, "/"); err != nil {
 			return err
 		}
@@ -157,9 +157,9 @@ func (b *Builder) seal() error {
 	return nil
 }
 
-func (b *Builder) sealAt(fd int, name string) error {
-	err := b.restrict(fd, unix.MOUNT_ATTR_RDONLY, false)
-	if err == nil && b.fell.MountSetattr {
+func (t *tree) sealAt(fd int, name string) error {
+	err := t.restrict(fd, unix.MOUNT_ATTR_RDONLY, false)
+	if err == nil && t.fell.MountSetattr {
 		err = fault.Of("mount MS_REMOUNT", name, remount(fd, unix.MOUNT_ATTR_RDONLY))
 	}
 	return err

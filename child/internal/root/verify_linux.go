@@ -18,7 +18,7 @@ func (b *Builder) verify() error {
 	if err != nil {
 		return err
 	}
-	return (&checker{planned(b.box.Mounts), b.image, b.fell, b.masker.unsearchable, b.flat, b.box.Sealed}).check(table)
+	return (&checker{planned(b.box.Mounts), b.image, b.fell, b.masker.unsearchable, b.flat, b.box.Root.Sealed}).check(table)
 }
 
 // checker is what the plan says, and what became of it.

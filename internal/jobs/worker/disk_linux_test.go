@@ -18,7 +18,6 @@ import (
 // TestADiskThatFillsLosesNoJob: the disk of the server is full for a while. What was accepted before is done in the end, and nothing was accepted that
 // isn't.
 func TestADiskThatFillsLosesNoJob(t *testing.T) {
-	t.Parallel()
 	needSandboxes(t)
 	ports := jobstest.Ports(t, 1)
 	server := jobstest.SmallDisk(t, jobstest.Config{Name: "small", Port: ports[0], Max: 16 << 30}, 24<<20)
