@@ -33,7 +33,7 @@ type Container struct {
 	Terminal bool
 	OOMScore *int
 	Seccomp  []byte // a profile, as the bundle has it; nil: confine's own
-	// Annotations are the bundle's, which state repeats.
+	// Annotations are the bundle's, which state repeats and nothing else goes by: some come with the image.
 	Annotations map[string]string
 	// Notes are what isn't had of the bundle, and why nobody's walls are weaker for it.
 	Notes []string
@@ -132,7 +132,6 @@ func Translate(dir string, s *specs.Spec) (*Container, error) {
 			t.refuse("%s", name)
 		}
 	}
-	t.own()
 	t.root()
 	t.process()
 	t.mounts()
@@ -151,33 +150,6 @@ func Translate(dir string, s *specs.Spec) (*Container, error) {
 
 // defaultDisk is what can be written in the root and in private places: it is memory.
 const defaultDisk = 1 << 30
-
-// Annotations of our own.
-const (
-	ownPrefix    = "run.confine."
-	diskLimit    = ownPrefix + "disk-limit"
-	allowPartial = ownPrefix + "allow-partial"
-)
-
-// own takes the annotations that are meant for this runtime.
-func (t *translator) own() {
-	for name, value := range t.spec.Annotations {
-		var err error
-		switch {
-		case !strings.HasPrefix(name, ownPrefix):
-			continue
-		case name == diskLimit:
-			t.to.Policy.DiskLimit, err = config.ParseSize(value)
-		case name == allowPartial:
-			t.to.Policy.AllowPartial = strings.Split(value, ",")
-		default:
-			err = errors.New("there is no such setting")
-		}
-		if err != nil {
-			t.refuse("annotation %s: %v", name, err)
-		}
-	}
-}
 
 func (t *translator) root() {
 	r := t.spec.Root

@@ -36,13 +36,14 @@ func TestUsualBundlesAreTaken(t *testing.T) {
 		s.Linux.Resources = &specs.LinuxResources{Memory: &specs.LinuxMemory{Limit: &limit}, Pids: &specs.LinuxPids{Limit: 40}, CPU: &specs.LinuxCPU{Quota: &quota, Period: &period}}
 		s.Process.Rlimits = []specs.POSIXRlimit{{Type: "RLIMIT_NOFILE", Soft: 99, Hard: 100}, {Type: "RLIMIT_NPROC", Soft: 30, Hard: 30}}
 		s.Root.Readonly = true
+		s.Annotations = map[string]string{"run.confine.allow-partial": "all"} // as an image may have it
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &c.Policy
 	if p.MemoryLimit != limit || p.Processes != 30 || p.CPULimit != 50 || p.FileDescriptors != 99 || p.User.UID != 7 || p.User.GID != 8 || p.Network.All || p.TimeLimit != 0 ||
-		p.Filesystem.Rootfs != "/bundle/rootfs" || p.Env.Set["A"] != "b" || p.Env.KeepAll || !c.Shape.Sealed || c.Shape.Hostname != "box" || p.Seccomp != "default" {
+		p.Filesystem.Rootfs != "/bundle/rootfs" || p.Env.Set["A"] != "b" || p.Env.KeepAll || !c.Shape.Sealed || len(p.AllowPartial) > 0 || c.Annotations["run.confine.allow-partial"] != "all" || c.Shape.Hostname != "box" || p.Seccomp != "default" {
 		t.Errorf("%+v %+v", p, c.Shape)
 	}
 	if !slices.Equal(c.Shape.Masked, []string{"/proc/kcore"}) || !slices.Equal(c.Shape.ReadOnly, []string{"/proc/bus"}) {
@@ -115,18 +116,17 @@ func TestWhatIsNotHadIsRefusedByName(t *testing.T) {
 		"linux.resources.hugepageLimits 2MB": func(s *specs.Spec) {
 			s.Linux.Resources = &specs.LinuxResources{HugepageLimits: []specs.LinuxHugepageLimit{{Pagesize: "2MB"}}}
 		},
-		"mounts /: it would replace":                   mount(specs.Mount{Destination: "/x/..", Type: "bind", Source: "/a"}),
-		"mounts \"x\"":                                 mount(specs.Mount{Destination: "x", Type: "bind", Source: "/a"}),
-		"mounts /proc/1":                               mount(specs.Mount{Destination: "/proc/1", Type: "bind", Source: "/a"}),
-		"mounts /dev/sda":                              mount(specs.Mount{Destination: "/dev/sda", Type: "bind", Source: "/a"}),
-		"mounts /v: option noexec":                     mount(specs.Mount{Destination: "/v", Type: "bind", Source: "/a", Options: []string{"noexec"}}),
-		"mounts /v: option rshared":                    mount(specs.Mount{Destination: "/v", Type: "bind", Source: "/a", Options: []string{"rshared"}}),
-		"mounts /v: option idmap":                      mount(specs.Mount{Destination: "/v", Type: "bind", Source: "/a", Options: []string{"idmap"}}),
-		"mounts /v: type \"ext4\"":                     mount(specs.Mount{Destination: "/v", Type: "ext4", Source: "/dev/sda"}),
-		"mounts /v: uidMappings":                       mount(specs.Mount{Destination: "/v", Type: "bind", Source: "/a", UIDMappings: []specs.LinuxIDMapping{{}}}),
-		"mounts /etc/hosts: it is there twice":         mount(specs.Mount{Destination: "/etc//hosts", Type: "bind", Source: "/a"}),
-		"mounts /v (tmpfs): option huge":               mount(specs.Mount{Destination: "/v", Type: "tmpfs", Options: []string{"huge=always"}}),
-		"annotation run.confine.anything: there is no": func(s *specs.Spec) { s.Annotations = map[string]string{"run.confine.anything": "1"} },
+		"mounts /: it would replace":           mount(specs.Mount{Destination: "/x/..", Type: "bind", Source: "/a"}),
+		"mounts \"x\"":                         mount(specs.Mount{Destination: "x", Type: "bind", Source: "/a"}),
+		"mounts /proc/1":                       mount(specs.Mount{Destination: "/proc/1", Type: "bind", Source: "/a"}),
+		"mounts /dev/sda":                      mount(specs.Mount{Destination: "/dev/sda", Type: "bind", Source: "/a"}),
+		"mounts /v: option noexec":             mount(specs.Mount{Destination: "/v", Type: "bind", Source: "/a", Options: []string{"noexec"}}),
+		"mounts /v: option rshared":            mount(specs.Mount{Destination: "/v", Type: "bind", Source: "/a", Options: []string{"rshared"}}),
+		"mounts /v: option idmap":              mount(specs.Mount{Destination: "/v", Type: "bind", Source: "/a", Options: []string{"idmap"}}),
+		"mounts /v: type \"ext4\"":             mount(specs.Mount{Destination: "/v", Type: "ext4", Source: "/dev/sda"}),
+		"mounts /v: uidMappings":               mount(specs.Mount{Destination: "/v", Type: "bind", Source: "/a", UIDMappings: []specs.LinuxIDMapping{{}}}),
+		"mounts /etc/hosts: it is there twice": mount(specs.Mount{Destination: "/etc//hosts", Type: "bind", Source: "/a"}),
+		"mounts /v (tmpfs): option huge":       mount(specs.Mount{Destination: "/v", Type: "tmpfs", Options: []string{"huge=always"}}),
 	} {
 		_, err := Translate("/bundle", usual(change))
 		var refused refusal

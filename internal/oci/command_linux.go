@@ -25,7 +25,7 @@ import (
 )
 
 // Usage is what help says.
-const usage = `usage: confine oci [--root DIR] [--log FILE] [--log-format text|json] COMMAND
+const usage = `usage: confine oci [--root DIR] [--log FILE] [--log-format text|json] [--disk-limit SIZE] [--allow-partial CAP|all] COMMAND
 
   create [--bundle DIR] [--pid-file FILE] [--console-socket SOCKET] ID
   start ID
@@ -46,6 +46,8 @@ Engines call it as they call runc, by the name confine-oci; docs/OCI.md says how
 type runtimeLine struct {
 	root     string
 	log      log
+	disk     int64    // as --disk-limit of a run
+	partial  []string // as --allow-partial
 	backends func(*config.Policy) backend.Backend
 
 	bundle, pidFile, console, process, cwd, format string
@@ -86,6 +88,14 @@ func (r *runtimeLine) main(args []string) (int, error) {
 	f.StringVar(&r.log.Path, "log", "", "")
 	format := f.String("log-format", "text", "")
 	version := f.Bool("version", false, "")
+	f.Func("disk-limit", "", func(v string) (err error) {
+		r.disk, err = config.ParseSize(v)
+		return err
+	})
+	f.Func("allow-partial", "", func(v string) error {
+		r.partial = append(r.partial, strings.Split(v, ",")...)
+		return nil
+	})
 	// Of runc's: what they choose isn't here.
 	f.Bool("systemd-cgroup", false, "")
 	f.Bool("debug", false, "")
@@ -222,7 +232,14 @@ func (r *runtimeLine) container() (*Container, string, error) {
 		return nil, "", err
 	}
 	c, err := Translate(dir, s)
-	return c, dir, err
+	if err != nil {
+		return nil, "", err
+	}
+	if r.disk > 0 {
+		c.Policy.DiskLimit = r.disk
+	}
+	c.Policy.AllowPartial = r.partial
+	return c, dir, c.Policy.Validate()
 }
 
 func (r *runtimeLine) check([]string) (int, error) {
@@ -261,6 +278,7 @@ func (r *runtimeLine) make(id string) (*exec.Cmd, error) {
 	for _, line := range c.Notes {
 		r.log.info(line)
 	}
+	unix.Umask(0o022) // of what is made in a root that lacks it
 	d, err := newDirectory(r.root, id)
 	if err != nil {
 		return nil, err

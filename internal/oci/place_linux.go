@@ -13,7 +13,7 @@ import (
 )
 
 // placeDir has in the supervisor's mount namespace what a container is made of. It is a directory that everybody can go through, wherever the bundle is.
-const placeDir = "/run/confine-oci/tree"
+const placeDir = "/run/confine-oci-tree"
 
 func (c *Container) show() error {
 	f := &c.Policy.Filesystem

@@ -17,7 +17,7 @@ import (
 )
 
 // defaultRoot has the states of containers where --root says nothing.
-const defaultRoot = "/run/confine-oci/state"
+const defaultRoot = "/run/confine-oci"
 
 // directory is that of one container, open, so that it is the same all the time.
 type directory struct {
