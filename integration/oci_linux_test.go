@@ -29,6 +29,7 @@ func newOCIScene(t *testing.T) *ociScene {
 	if os.Geteuid() != 0 {
 		t.Skip("root alone makes containers")
 	}
+	t.Parallel()
 	needs(t, "userns", "procmount", "overlay", "program:busybox")
 	busybox, err := exec.LookPath("busybox")
 	if err != nil {

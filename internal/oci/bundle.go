@@ -317,7 +317,9 @@ func (t *translator) hooks() {
 	if h == nil {
 		return
 	}
-	for name, n := range map[string]int{"prestart": len(h.Prestart), "createRuntime": len(h.CreateRuntime), "createContainer": len(h.CreateContainer),
+	//lint:ignore SA1019 bundles still have them, and what is deprecated is refused too
+	prestart := len(h.Prestart)
+	for name, n := range map[string]int{"prestart": prestart, "createRuntime": len(h.CreateRuntime), "createContainer": len(h.CreateContainer),
 		"startContainer": len(h.StartContainer), "poststart": len(h.Poststart), "poststop": len(h.Poststop)} {
 		if n > 0 {
 			t.refuse("hooks.%s: a bundle runs no program outside of its container", name)
@@ -456,7 +458,9 @@ func (t *translator) resources(r *specs.LinuxResources) {
 		if m.DisableOOMKiller != nil && *m.DisableOOMKiller {
 			t.refuse("linux.resources.memory.disableOOMKiller")
 		}
-		for name, n := range map[string]*int64{"kernel": m.Kernel, "kernelTCP": m.KernelTCP} {
+		//lint:ignore SA1019 bundles still have it, and what is deprecated is refused too
+		kernel := m.Kernel
+		for name, n := range map[string]*int64{"kernel": kernel, "kernelTCP": m.KernelTCP} {
 			if n != nil && *n > 0 {
 				t.refuse("linux.resources.memory.%s", name)
 			}

@@ -73,7 +73,8 @@ func TestWhatIsNotHadIsRefusedByName(t *testing.T) {
 	truth, one := true, int64(1)
 	hook := []specs.Hook{{Path: "/bin/true"}}
 	for name, change := range map[string]func(*specs.Spec){
-		"ociVersion":                         func(s *specs.Spec) { s.Version = "2.0.0" },
+		"ociVersion": func(s *specs.Spec) { s.Version = "2.0.0" },
+		//lint:ignore SA1019 bundles still have them
 		"hooks.prestart":                     func(s *specs.Spec) { s.Hooks = &specs.Hooks{Prestart: hook} },
 		"hooks.createRuntime":                func(s *specs.Spec) { s.Hooks = &specs.Hooks{CreateRuntime: hook} },
 		"hooks.poststop":                     func(s *specs.Spec) { s.Hooks = &specs.Hooks{Poststop: hook} },
@@ -104,6 +105,7 @@ func TestWhatIsNotHadIsRefusedByName(t *testing.T) {
 		"linux.maskedPaths /dev":             func(s *specs.Spec) { s.Linux.MaskedPaths = []string{"/dev"} },
 		"linux.readonlyPaths /etc":           func(s *specs.Spec) { s.Linux.ReadonlyPaths = []string{"/etc"} },
 		"linux.resources.cpu.cpus":           func(s *specs.Spec) { s.Linux.Resources = &specs.LinuxResources{CPU: &specs.LinuxCPU{Cpus: "0"}} },
+		//lint:ignore SA1019 bundles still have it
 		"linux.resources.memory.kernel": func(s *specs.Spec) {
 			s.Linux.Resources = &specs.LinuxResources{Memory: &specs.LinuxMemory{Kernel: &one}}
 		},

@@ -31,7 +31,7 @@ var ids = regexp.MustCompile(`^[A-Za-z0-9_+-][A-Za-z0-9_+.-]{0,254}$`)
 
 func checkID(id string) error {
 	if !ids.MatchString(id) {
-		return fmt.Errorf("%q is no ID of a container: it takes letters, digits and _ + - .", id)
+		return fmt.Errorf("%q is no ID of a container: it takes letters, digits and any of \"_+-.\"", id)
 	}
 	return nil
 }
