@@ -275,6 +275,12 @@ func TestOCILifecycle(t *testing.T) {
 	if status, pid := s.state(t, "c"); err != nil || status != "created" || strconv.Itoa(pid) != string(text) {
 		t.Fatal(status, pid, string(text), err)
 	}
+	for _, kind := range []string{"net", "ipc", "uts", "mnt"} { // what joins them by this pid isn't to be in the host's
+		own, err := os.Readlink("/proc/self/ns/" + kind)
+		if its, err2 := os.Readlink("/proc/" + string(text) + "/ns/" + kind); err != nil || err2 != nil || its == own {
+			t.Error(kind, own, its, err, err2)
+		}
+	}
 	if out, code := s.oci(t, "exec", "c", "true"); code != 1 || !strings.Contains(out, "not running") {
 		t.Error("exec before the start:", code, out)
 	}

@@ -105,8 +105,8 @@ func TestWhatIsNotHadIsRefusedByName(t *testing.T) {
 		"linux.maskedPaths /dev":             func(s *specs.Spec) { s.Linux.MaskedPaths = []string{"/dev"} },
 		"linux.readonlyPaths /etc":           func(s *specs.Spec) { s.Linux.ReadonlyPaths = []string{"/etc"} },
 		"linux.resources.cpu.cpus":           func(s *specs.Spec) { s.Linux.Resources = &specs.LinuxResources{CPU: &specs.LinuxCPU{Cpus: "0"}} },
-		//lint:ignore SA1019 bundles still have it
 		"linux.resources.memory.kernel": func(s *specs.Spec) {
+			//lint:ignore SA1019 bundles still have it
 			s.Linux.Resources = &specs.LinuxResources{Memory: &specs.LinuxMemory{Kernel: &one}}
 		},
 		"linux.resources.memory.disableOOMKiller": func(s *specs.Spec) {

@@ -16,9 +16,10 @@
 //
 // create starts the supervisor (hold_linux.go), which builds the sandbox, and ends when that stands; the supervisor is then a child of the engine's reaper. The pid that
 // runtimes tell is the supervisor's: it lives as long as the container's process, exits as that does, and its death is the death of all that is inside. What
-// reads /proc of that pid to see inside sees the host, but for the network.
+// reads /proc of that pid to see inside sees the host.
 //
-// Where a bundle names a network namespace, the supervisor was started in that. It is in a mount namespace in which there is one file system more, with the root and the sources of mounts
+// Where a bundle names a network namespace, the supervisor was started in that; else it is in an empty one, as it is in ipc and uts namespaces of its own, since
+// containers are told to join those of others by that pid. It is in a mount namespace in which there is one file system more, with the root and the sources of mounts
 // (place_linux.go): each is resolved once, by root, and what the container's user can't reach by name is found there.
 //
 // # State

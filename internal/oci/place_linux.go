@@ -141,7 +141,12 @@ func (c *Container) place() error {
 	if err := os.MkdirAll(placeDir, 0o711); err != nil {
 		return err
 	}
-	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
+	// Whoever is told to join the namespaces of the container by its pid comes to be in the supervisor's: these aren't the host's either.
+	own := unix.CLONE_NEWNS | unix.CLONE_FS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	if !c.Policy.Network.All {
+		own |= unix.CLONE_NEWNET
+	}
+	if err := unix.Unshare(own); err != nil {
 		return fmt.Errorf("unshare: %w", err)
 	}
 	// What the host unmounts goes here too; what is mounted here is seen by nobody there.
