@@ -175,7 +175,7 @@ func TestUnitsOfSystemd(t *testing.T) {
 // triedBy says which test tries each example: by its file, or what is below a directory.
 var triedBy = map[string]string{
 	"agent/": "TestAgentsTakeBackWhatFails", "cluster/": "TestTheExampleOfAServerHoldsTeamsApart", "docker/": "TestImages", "github/": "TestAction", "github/install.sh": "TestActionInstalls", "goapi/": "TestGoAPIExample",
-	"judge/": "TestJudgeIsRightOnABusyHost", "migration/": "TestMigration", "python/": "TestPythonExample", "systemd/": "TestUnitsOfSystemd",
+	"judge/": "TestJudgeIsRightOnABusyHost", "kubernetes/": "TestClusterExamples", "kubernetes/containerd.toml": "TestOCIContainerd", "nomad/": "TestClusterExamples", "migration/": "TestMigration", "python/": "TestPythonExample", "systemd/": "TestUnitsOfSystemd",
 	"try.sh": "TestTryMakesAnEnvironmentWithoutPytest", "untrusted/": "TestMischiefComesToNothing",
 }
 
