@@ -216,6 +216,7 @@ func TestOCIHostile(t *testing.T) {
 		"a place in /proc":           {bind(volume, "/proc/sys"), 1, "/proc is the container's own"},
 		"the host's /proc":           {bind("/proc", "/p"), 1, "what is the kernel's"},
 		"the host's root":            {bind("/", "/h"), 1, "what is the kernel's"},
+		"the host's root as its own": {func(c object) { c["root"] = object{"path": "/proc/self/root"} }, 1, "refuses root.path /"},
 		"a device":                   {bind("/dev/null", "/n"), 1, "mounts of devices"},
 		"a device by mknod": {func(c object) {
 			c["linux"].(object)["devices"] = []object{{"path": "/dev/kmsg", "type": "c", "major": 1, "minor": 11}}

@@ -298,6 +298,10 @@ func (t *translator) rlimit(l specs.POSIXRlimit) {
 		t.refuse("process.rlimits %s: soft is above hard", l.Type)
 		return
 	}
+	if l.Soft == 0 && l.Type != "RLIMIT_CORE" {
+		t.refuse("process.rlimits %s: of 0", l.Type) // which is no limit in a policy
+		return
+	}
 	switch l.Type {
 	case "RLIMIT_NOFILE":
 		least(&p.FileDescriptors, l.Soft)

@@ -20,6 +20,13 @@ func (c *Container) show() error {
 	if err := show(&f.Rootfs, "root", false); err != nil {
 		return err
 	}
+	host, err := os.Stat("/")
+	if err != nil {
+		return err
+	}
+	if its, err := os.Stat(f.Rootfs); err != nil || os.SameFile(host, its) {
+		return errors.Join(err, errors.New("this runtime refuses root.path /: the host's root is no container's"))
+	}
 	root, err := unix.Open(f.Rootfs, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: f.Rootfs, Err: err}
