@@ -179,6 +179,51 @@ func TestOCIBundles(t *testing.T) {
 	}
 }
 
+// TestOCIOfAPod: a bundle as containerd's CRI makes it for a container of a pod, whose namespaces it is to join.
+func TestOCIOfAPod(t *testing.T) {
+	s := newOCIScene(t)
+	ended := filepath.Join(s.dir, "ended")
+	secrets := filepath.Join(s.dir, "secrets")
+	if err := errors.Join(os.WriteFile(ended, nil, 0o666), os.Chmod(ended, 0o666), os.Mkdir(secrets, 0o755), os.WriteFile(secrets+"/token", []byte("sesame\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	pod := s.bundle(t, "sleep 1000", nil)
+	if out, code := s.oci(t, "create", "-b", pod, "pod"); code != 0 {
+		t.Fatal(out)
+	}
+	_, pid := s.state(t, "pod")
+	of := func(kind string) object {
+		return object{"type": kind, "path": fmt.Sprint("/proc/", pid, "/ns/", kind[:3])}
+	}
+	own := []string{"rbind", "rprivate", "rw"}
+	out, code := s.oci(t, "run", "-b", s.bundle(t, "id -u; cat /var/run/secrets/x/token; head -c1 /proc/interrupts; ip link | grep -c ^[0-9]; echo the end >/dev/termination-log", func(c object) {
+		p := c["process"].(object)
+		p["user"], p["oomScoreAdj"], p["noNewPrivileges"], p["capabilities"] = object{"uid": 1000, "gid": 1000, "additionalGids": []int{1000}}, 1000, true, object{}
+		c["annotations"] = object{"io.kubernetes.cri.container-type": "container"}
+		c["linux"] = object{
+			"namespaces":  []object{{"type": "pid"}, {"type": "mount"}, {"type": "cgroup"}, of("ipc"), of("uts"), of("network")},
+			"cgroupsPath": "/kubepods/burstable/pod/c",
+			"resources": object{"devices": []object{{"allow": false, "access": "rwm"}}, "memory": object{"limit": 64 << 20, "swap": 64 << 20}, "cpu": object{"shares": 512, "quota": 50000, "period": 100000},
+				"unified": object{"memory.oom.group": "1"}},
+			"maskedPaths":   []string{"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware", "/sys/devices/virtual/powercap"},
+			"readonlyPaths": []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
+		}
+		c["mounts"] = []object{{"destination": "/proc", "type": "proc", "source": "proc"}, {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": []string{"nosuid", "mode=755"}},
+			{"destination": "/dev/pts", "type": "devpts", "source": "devpts"}, {"destination": "/dev/mqueue", "type": "mqueue", "source": "mqueue"}, {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": []string{"ro"}},
+			{"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup", "options": []string{"ro"}}, {"destination": "/dev/shm", "type": "bind", "source": "/dev/shm", "options": own},
+			{"destination": "/dev/termination-log", "type": "bind", "source": ended, "options": own}, {"destination": "/var/run/secrets/x", "type": "bind", "source": secrets, "options": []string{"rbind", "rprivate", "ro"}}}
+	}), "c")
+	if code != 0 || out != "1000\nsesame\nhead: /proc/interrupts: Permission denied\n1\n" {
+		t.Error(code, out)
+	}
+	if text, err := os.ReadFile(ended); string(text) != "the end\n" {
+		t.Error(string(text), err)
+	}
+	if out, code := s.oci(t, "delete", "--force", "pod"); code != 0 {
+		t.Error(out)
+	}
+}
+
 // TestOCIHostile: what a bundle says about the host is refused, or stays inside.
 func TestOCIHostile(t *testing.T) {
 	s := newOCIScene(t)

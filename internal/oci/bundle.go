@@ -513,6 +513,9 @@ func (t *translator) resources(r *specs.LinuxResources) {
 		t.refuse("linux.resources.rdma")
 	}
 	for name, value := range r.Unified {
+		if name == "memory.oom.group" && value == "1" {
+			continue // at the limit of memory all of them end, in any case
+		}
 		t.refuse("linux.resources.unified %s=%s", name, strconv.Quote(value))
 	}
 }
