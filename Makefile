@@ -166,6 +166,7 @@ wheel:
 install: build
 	install -D -m 0755 bin/confine '$(DESTDIR)$(PREFIX)/bin/confine'
 	install -D -m 0755 bin/confine-server '$(DESTDIR)$(PREFIX)/bin/confine-server'
+	ln -sf confine-server '$(DESTDIR)$(PREFIX)/bin/confine-oci'
 	install -D -m 0755 bin/confine-worker '$(DESTDIR)$(PREFIX)/bin/confine-worker'
 	install -D -m 0755 bin/confine-wasm '$(DESTDIR)$(PREFIX)/bin/confine-wasm'
 	install -D -m 0644 docs/confine.1 '$(DESTDIR)$(PREFIX)/share/man/man1/confine.1'

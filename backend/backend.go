@@ -66,6 +66,8 @@ type Spec struct {
 	Environ []string
 	// ConfigFiles are policy files in use; they are never writable inside.
 	ConfigFiles []string
+	// Shape is for a sandbox with a Rootfs.
+	Shape Shape
 	// Ceiling is what the sandbox may show no more of the caller's files than, and CeilingDir, canonical, what Dir has to be in unless that is
 	// "/", which stands for none. What is wider is a *config.CeilingError. Who sets it has compared the rest ([config.Policy.Wider]).
 	// nil: what the policy says counts.
@@ -75,6 +77,14 @@ type Spec struct {
 	From Snapshot
 	// Snapshots is the directory that its snapshots are kept in; empty: as long as this process lives, and no longer.
 	Snapshots string
+}
+
+// Shape is what a sandbox with a Rootfs is inside, beside what its policy says.
+type Shape struct {
+	Hostname string // what it calls its host; empty: as any
+	Sealed   bool   // nothing can be written to what the Rootfs shows
+	// Masked and ReadOnly are names below /proc, beside those that are hidden and read-only in every sandbox.
+	Masked, ReadOnly []string
 }
 
 // Plan is what will be done for a Spec.

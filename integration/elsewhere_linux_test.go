@@ -216,7 +216,8 @@ func TestImages(t *testing.T) {
 	needs(t, "userns", "procmount", "program:podman", "program:runc", "program:busybox")
 	base, tree := busyboxImage(t), t.TempDir()
 	for name, from := range map[string]string{"bin/confine": filepath.Join(scene.programs, "confine"), "bin/confine-server": filepath.Join(scene.programs, "confine-server"),
-		"Dockerfile": "../Dockerfile", ".dockerignore": "../.dockerignore", "example": "../examples/docker/Dockerfile"} {
+		"bin/confine-worker": filepath.Join(scene.programs, "confine-worker"),
+		"Dockerfile":         "../Dockerfile", ".dockerignore": "../.dockerignore", "example": "../examples/docker/Dockerfile"} {
 		if err := os.MkdirAll(filepath.Join(tree, filepath.Dir(name)), 0o755); err != nil {
 			t.Fatal(err)
 		}

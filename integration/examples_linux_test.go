@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -174,7 +175,7 @@ func TestUnitsOfSystemd(t *testing.T) {
 // triedBy says which test tries each example: by its file, or what is below a directory.
 var triedBy = map[string]string{
 	"agent/": "TestAgentsTakeBackWhatFails", "cluster/": "TestTheExampleOfAServerHoldsTeamsApart", "docker/": "TestImages", "github/": "TestAction", "github/install.sh": "TestActionInstalls", "goapi/": "TestGoAPIExample",
-	"judge/": "TestJudgeIsRightOnABusyHost", "migration/": "TestMigration", "python/": "TestPythonExample", "systemd/": "TestUnitsOfSystemd",
+	"judge/": "TestJudgeIsRightOnABusyHost", "kubernetes/": "TestClusterExamples", "kubernetes/containerd.toml": "TestOCIContainerd", "nomad/": "TestClusterExamples", "migration/": "TestMigration", "python/": "TestPythonExample", "systemd/": "TestUnitsOfSystemd",
 	"try.sh": "TestTryMakesAnEnvironmentWithoutPytest", "untrusted/": "TestMischiefComesToNothing",
 }
 
@@ -283,5 +284,59 @@ func TestGoAPIExample(t *testing.T) {
 	cmd.Env = append(os.Environ(), "CONFINE_ALLOW_PARTIAL=all")
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "hello from confine") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestClusterExamples runs the command lines that examples for clusters have, with what the cluster fills in, and looks that what they name is the same everywhere.
+func TestClusterExamples(t *testing.T) {
+	needs(t, "userns")
+	read := func(name string) string {
+		text, err := os.ReadFile("../examples/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	// words are those of the one line that begins so: a list, as JSON has it too.
+	words := func(text, begin string) (list []string) {
+		for line := range strings.Lines(text) {
+			if rest, ok := strings.CutPrefix(strings.TrimSpace(line), begin); ok {
+				if err := json.Unmarshal([]byte(rest), &list); err != nil {
+					t.Fatalf("%s: %v", line, err)
+				}
+			}
+		}
+		if len(list) == 0 {
+			t.Fatalf("no %q", begin)
+		}
+		return list
+	}
+	job, nomad := words(read("kubernetes/job.yaml"), "command: "), words(read("nomad/judge.nomad.hcl"), "args    = ")
+	dir := t.TempDir()
+	for i := range nomad {
+		nomad[i] = strings.NewReplacer("${NOMAD_MEMORY_LIMIT}", "128", "${NOMAD_TASK_DIR}", dir).Replace(nomad[i])
+	}
+	if job[0] != "confine" {
+		t.Fatal(job)
+	}
+	for name, args := range map[string][]string{"a Job": job[1:], "Nomad": nomad} {
+		cmd := exec.Command(filepath.Join(scene.programs, "confine"), args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "CONFINE_ALLOW_PARTIAL=all")
+		if out, err := cmd.Output(); err != nil || string(out) != "judged\n" {
+			t.Errorf("%s: %v, %q", name, err, out)
+		}
+	}
+	class := read("kubernetes/runtimeclass.yaml")
+	for _, c := range []struct{ text, want string }{
+		{class, "\n  name: confine\n"}, {class, "\nhandler: confine\n"}, {read("kubernetes/pod.yaml"), "\n  runtimeClassName: confine\n"},
+		{read("kubernetes/containerd.toml"), ".containerd.runtimes.confine]\n"},
+	} {
+		if !strings.Contains(c.text, c.want) {
+			t.Errorf("no %q in\n%s", c.want, c.text)
+		}
+	}
+	if !strings.Contains(class, "kind: RuntimeClass") || !strings.Contains(read("nomad/judge.nomad.hcl"), `driver = "raw_exec"`) {
+		t.Error("they are something else")
 	}
 }

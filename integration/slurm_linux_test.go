@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,7 @@ type slurm struct {
 	*place
 	dir     string
 	confine string
+	jobs    int
 }
 
 const slurmConf = `ClusterName=confine
@@ -48,6 +50,7 @@ SwitchType=switch/none
 ReturnToService=2
 KillWait=2
 SlurmdParameters=config_overrides
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,sched_interval=1
 NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=%[3]d CPUs=2 RealMemory=2000 State=UNKNOWN
 NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=%[4]d CPUs=2 RealMemory=2000 State=UNKNOWN
 PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
@@ -200,13 +203,34 @@ func TestSlurm(t *testing.T) {
 	}
 }
 
-// batch runs a script of one line, and gives what it wrote and its exit code.
+// batch runs a script of one line, and gives what it wrote and its exit code. It asks itself whether that has ended: "sbatch -W" asks every other second.
 func (s *slurm) batch(option, line string) (string, int) {
 	s.Helper()
-	_, errs, code := s.run("sbatch", "-W", "-o", s.dir+"/out", option, "--wrap", line)
-	text, err := os.ReadFile(s.dir + "/out")
+	s.jobs++
+	said := fmt.Sprint(s.dir, "/out.", s.jobs)
+	id, errs, code := s.run("sbatch", "--parsable", "-o", said, option, "--wrap", line)
+	if code != 0 {
+		s.Fatal(errs)
+	}
+	s.until("the end of "+line, func() bool {
+		now, _, _ := s.run("scontrol", "show", "job", "--oneliner", strings.TrimSpace(id))
+		var ended bool
+		for field := range strings.FieldsSeq(now) {
+			if state, ok := strings.CutPrefix(field, "JobState="); ok {
+				ended = state == "COMPLETED" || state == "FAILED" || state == "OUT_OF_MEMORY" || state == "NODE_FAIL" || state == "CANCELLED" || state == "TIMEOUT"
+			}
+			if how, ok := strings.CutPrefix(field, "ExitCode="); ok {
+				rc, signal, _ := strings.Cut(how, ":")
+				if code, _ = strconv.Atoi(rc); signal != "0" {
+					code = -1 // it didn't exit
+				}
+			}
+		}
+		return ended
+	})
+	text, err := os.ReadFile(said)
 	if err != nil {
-		s.Fatalf("%v: %s", err, errs)
+		s.Fatal(err)
 	}
 	return string(text), code
 }

@@ -48,7 +48,7 @@ func (Backend) Plan(_ context.Context, s *backend.Spec) (backend.Plan, error) {
 }
 
 func commandOf(s *backend.Spec) *Command {
-	c := &Command{Argv: s.Argv, Dir: s.Dir, Environ: s.Environ, ConfigFiles: s.ConfigFiles, Ceiling: s.Ceiling, CeilingDir: s.CeilingDir}
+	c := &Command{Argv: s.Argv, Dir: s.Dir, Environ: s.Environ, ConfigFiles: s.ConfigFiles, Ceiling: s.Ceiling, CeilingDir: s.CeilingDir, Shape: s.Shape}
 	if len(c.Argv) == 0 {
 		c.Argv = []string{"sh"} // whose tool chain is the system
 	}

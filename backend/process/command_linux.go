@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/image"
 	"github.com/confine-run/confine/internal/rootfs"
@@ -32,6 +33,9 @@ type Command struct {
 	// WatchCalls: under the policy "default", each system call that "strict" would have
 	// refused is told to IO.Passed.
 	WatchCalls bool
+
+	// Shape is for a run with a Rootfs.
+	Shape backend.Shape
 
 	// Ceiling is what the run may see no more than, in a directory that lies in CeilingDir; nil: whatever its policy says.
 	Ceiling    *config.Policy

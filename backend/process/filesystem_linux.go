@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -34,9 +35,10 @@ func (p *fileCompiler) compile() error {
 			UID: p.uid, GID: p.gid, AccessUID: p.uid, AccessGID: p.gid,
 			Env: p.command.env, Command: p.command.Argv[0], ConfigFiles: p.command.ConfigFiles,
 		},
-		Hostname: netns.Hostname, NetworkAll: p.policy.Network.All, Resolver: p.resolver(), Bare: p.tier == tierNoNS, OwnUserns: p.tier == tierUserNS,
+		Hostname: cmp.Or(p.command.Shape.Hostname, netns.Hostname), NetworkAll: p.policy.Network.All, Resolver: p.resolver(), Bare: p.tier == tierNoNS, OwnUserns: p.tier == tierUserNS,
 		SocketsHeld: landlock.Version(p.landlock).FS&landlock.ResolveUnix != 0,
 	}
+	in.Masked, in.ReadOnly = p.command.Shape.Masked, p.command.Shape.ReadOnly
 	if in.Etc && p.uid == 0 && p.tier != tierNoNS && p.plan.Box.DropGroups && p.host.Capable(unix.CAP_SETUID) {
 		in.Stranger = stranger()
 	}
@@ -50,6 +52,7 @@ func (p *fileCompiler) compile() error {
 	p.plan.table = table
 	c, e := &p.plan.Box, &p.plan.Exec
 	c.Root, c.Mounts, e.Dir, c.Stranger = table.Root, table.Mounts, table.Dir, in.Stranger
+	c.Root.Sealed = p.command.Shape.Sealed
 	if p.tier == tierNoNS {
 		if err := p.withoutMountNS(); err != nil {
 			return err
@@ -135,6 +138,8 @@ func (p *fileCompiler) rootfs() {
 		l.Missing(status.Rootfs, p.why.reason, "the target sees the caller's files as the caller does")
 	case p.plan.Box.Root.ReadOnly:
 		l.Enforced(status.Rootfs, "read_only_bind", "read-only; what the tree has no place for is left out")
+	case p.plan.Box.Root.Sealed:
+		l.Enforced(status.Rootfs, "overlayfs", "read-only")
 	default:
 		l.Enforced(status.Rootfs, "overlayfs", "what is written to it is thrown away")
 	}

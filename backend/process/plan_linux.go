@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -164,7 +165,7 @@ func (p *planner) identity() error {
 
 	p.plan.Namespaces = p.tier.namespaces(p.policy)
 	c.Namespaces = uint64(p.plan.Namespaces)
-	c.Hostname = netns.Hostname
+	c.Hostname = cmp.Or(p.command.Shape.Hostname, netns.Hostname)
 	if p.tier != tierNoNS {
 		// The target's own affair: what it shows begins with the cgroup that it is in.
 		c.Namespaces |= unix.CLONE_NEWCGROUP

@@ -114,6 +114,10 @@ var commands = [...]Command{
 		Summary: "draw what a run with --record was like",
 		Text: "RECORD is what --record of a run wrote: processes, what they used beside their limits, whom they reached, and what was refused to " +
 			"them. A page and a picture need nothing from elsewhere; without an option it is drawn in the terminal. docs/PICTURES.md shows one."},
+	{Name: "oci", Args: "[--root DIR] [--log FILE] create|start|run|state|kill|delete|exec|…", Program: serverProgram,
+		Summary: "containers of bundles, for podman and containerd",
+		Text: "The command line of an OCI runtime, which engines call by the name confine-oci: each container is a sandbox. What of a bundle it " +
+			"refuses it says by name. \"confine oci help\" lists all of it, docs/OCI.md is the manual."},
 	{Name: "selftest", Takes: TakesAll,
 		Summary: "try the built-in escape attempts on this host",
 		Text: "Makes each attempt outside, where it has to work, and inside, where it must not, under the policy that a run with these " +

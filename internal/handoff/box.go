@@ -196,6 +196,7 @@ type Mount struct {
 	// once, without following links, and refuses anything else.
 	Dev, Ino uint64
 	ReadOnly bool // of a MountScratch: once the table is done
+	Sealed   bool // of Root: read-only, once the table is done
 	Device   bool // device nodes work in it
 	Instead  bool // only where there can be no MountBeneath
 	Optional bool // skipped, and said so, when Src can't be opened by the target's user, or Root has no place for it
@@ -239,6 +240,7 @@ func (m *Mount) code(c *codec) {
 	num(c, &m.Dev)
 	num(c, &m.Ino)
 	c.bool(&m.ReadOnly)
+	c.bool(&m.Sealed)
 	c.bool(&m.Device)
 	c.bool(&m.Instead)
 	c.bool(&m.Optional)

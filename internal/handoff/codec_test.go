@@ -23,7 +23,7 @@ func full() []Frame {
 				{Kind: MountBind, Dst: "/usr", Src: "/usr", Dev: 1 << 40, Ino: 1<<63 + 1, ReadOnly: true, Optional: true},
 				{Kind: MountFile, Dst: "/etc/hosts", Text: "x\n", Mode: 0o644},
 				{Kind: MountTmpfs, Dst: "/scratch", Size: 1 << 40},
-				{Kind: MountBind, Dst: "/dev/null", Src: "/dev/null", Device: true, Instead: true},
+				{Kind: MountBind, Dst: "/dev/null", Src: "/dev/null", Device: true, Instead: true, Sealed: true},
 			},
 			Scratch: Scratch{Size: 1 << 40, Inodes: 7, Stacked: true, HandOut: true,
 				Layers: []Layer{{Src: "/l", Dev: 1, Ino: 2, Places: []Upper{{"/tmp", "1"}}}}},

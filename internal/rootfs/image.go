@@ -2,6 +2,7 @@ package rootfs
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,6 +48,8 @@ func (c *system) imageSystem() error {
 		}
 	}
 	c.proc()
+	c.procOf(view.KernelMask, view.RuleHidden, c.In.Masked)
+	c.procOf(view.KernelPart, view.RuleProtected, c.In.ReadOnly)
 	for _, n := range c.names() {
 		c.imageFile(n.path, n.text)
 	}
@@ -55,6 +58,17 @@ func (c *system) imageSystem() error {
 		c.Env["PATH"] = imagePath
 	}
 	return nil
+}
+
+// procOf hides further names below /proc, or makes them read-only, where they are not so already.
+func (c *system) procOf(kind view.Kind, access string, names []string) {
+	for _, name := range names {
+		if slices.ContainsFunc(c.Made, func(m view.Made) bool { return m.Dst == name && (m.Kind == kind || m.Kind == view.KernelMask) }) {
+			continue
+		}
+		c.Made = append(c.Made, view.Made{Kind: kind, Dst: name})
+		c.Rule(name, access, "asked for")
+	}
 }
 
 // imageFile puts a file of the run's in the place of the tree's, following the

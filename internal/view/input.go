@@ -72,6 +72,8 @@ type Input struct {
 
 	Image    Image // what Rootfs says about itself
 	Hostname string
+	// Masked and ReadOnly are names below /proc that are so beside those that always are.
+	Masked, ReadOnly []string
 	// NetworkAll: the network is the caller's. Resolver is the address of who answers for names
 	// otherwise; "" is nobody.
 	NetworkAll bool

@@ -132,8 +132,13 @@ func denied(errno unix.Errno) bool {
 	return errno == unix.EACCES || errno == unix.EPERM || errno == unix.EROFS || errno == unix.EOVERFLOW
 }
 
-// seal makes private places read-only that the table fills first.
+// seal makes read-only what the table fills first: private places, and the root.
 func (b *Builder) seal() error {
+	if b.image && b.box.Root.Sealed {
+		if err := b.sealAt(b.fd, "/"); err != nil {
+			return err
+		}
+	}
 	for i := range b.box.Mounts {
 		m := &b.box.Mounts[i]
 		if m.Kind != handoff.MountScratch || !m.ReadOnly {
@@ -143,14 +148,19 @@ func (b *Builder) seal() error {
 		if err != nil {
 			return fault.Of("openat2", m.Dst, err)
 		}
-		err = b.restrict(fd, unix.MOUNT_ATTR_RDONLY, false)
-		if err == nil && b.fell.MountSetattr {
-			err = fault.Of("mount MS_REMOUNT", m.Dst, remount(fd, unix.MOUNT_ATTR_RDONLY))
-		}
+		err = b.sealAt(fd, m.Dst)
 		_ = unix.Close(fd)
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (t *tree) sealAt(fd int, name string) error {
+	err := t.restrict(fd, unix.MOUNT_ATTR_RDONLY, false)
+	if err == nil && t.fell.MountSetattr {
+		err = fault.Of("mount MS_REMOUNT", name, remount(fd, unix.MOUNT_ATTR_RDONLY))
+	}
+	return err
 }

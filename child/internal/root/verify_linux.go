@@ -18,7 +18,7 @@ func (b *Builder) verify() error {
 	if err != nil {
 		return err
 	}
-	return (&checker{planned(b.box.Mounts), b.image, b.fell, b.masker.unsearchable, b.flat}).check(table)
+	return (&checker{planned(b.box.Mounts), b.image, b.fell, b.masker.unsearchable, b.flat, b.box.Root.Sealed}).check(table)
 }
 
 // checker is what the plan says, and what became of it.
@@ -27,6 +27,7 @@ type checker struct {
 	image              bool
 	fell               *handoff.Fallbacks
 	unsearchable, flat []string
+	sealed             bool
 }
 
 func (c *checker) check(table []mountEntry) error {
@@ -98,7 +99,7 @@ type wanted struct {
 // the bind whose own mounts reach so far.
 func (c *checker) wanted(point string) (w wanted, known bool) {
 	if point == "/" {
-		w, known = wanted{readOnly: !c.image || c.fell.RootReadOnly, nodev: true}, true
+		w, known = wanted{readOnly: !c.image || c.sealed || c.fell.RootReadOnly, nodev: true}, true
 	}
 	if c.fell.RootReadOnly { // what is mounted in the tree came with it
 		w, known = wanted{readOnly: true, nodev: true}, true

@@ -48,7 +48,7 @@ func TestADiskThatFillsLosesNoJob(t *testing.T) {
 	}
 	_ = f.Close()
 	refused := 0
-	for i := range 20 {
+	for i := 0; i < 20 && refused < 4; i++ { // each refusal takes its patience
 		j := s.ticking("during", i, 2)
 		if s.trySubmit(j) == nil {
 			accepted = append(accepted, j)

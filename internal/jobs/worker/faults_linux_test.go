@@ -24,8 +24,8 @@ import (
 )
 
 var (
-	faultsFor  = flag.Duration("faults", 10*time.Second, "how long TestFaults goes on")
-	faultsSeed = flag.Uint64("seed", 0, "of TestFaults; 0: any")
+	faultsFor  = flag.Duration("faults", 0, "how long TestFaults goes on, with faults by chance; 0: each fault once")
+	faultsSeed = flag.Uint64("seed", 0, "of TestFaults; 0: any, and the same each time where each fault comes once")
 )
 
 // chaos is a cluster of three servers, workers and submitters, of which something fails all the time.
@@ -68,9 +68,12 @@ func (c *chaos) hire(n int) {
 // another and at once. In the end every job that was accepted has one end, none ran twice at one time, and none went on after somebody was told that
 // it doesn't.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	seed := *faultsSeed
 	if seed == 0 {
-		seed = rand.Uint64()
+		if seed = 1; *faultsFor > 0 {
+			seed = rand.Uint64()
+		}
 	}
 	t.Logf("seed %d", seed)
 	servers := jobstest.Cluster(t, 3)
@@ -99,10 +102,18 @@ func TestFaults(t *testing.T) {
 		defer close(watched)
 		c.watch(watching)
 	}()
-	for end := time.Now().Add(*faultsFor); time.Now().Before(end); {
+	next := func(kind int, longest time.Duration) {
 		c.group.Go(c.newJobs(c.r.IntN(1 << 30)))
-		c.fault()
+		c.fault(kind, 300*time.Millisecond+time.Duration(c.r.Int64N(int64(longest))))
 		time.Sleep(time.Duration(200+c.r.IntN(500)) * time.Millisecond)
+	}
+	if *faultsFor == 0 {
+		for _, kind := range c.r.Perm(faultKinds) {
+			next(kind, 700*time.Millisecond)
+		}
+	}
+	for end := time.Now().Add(*faultsFor); time.Now().Before(end); {
+		next(c.r.IntN(faultKinds), 2500*time.Millisecond)
 	}
 	for _, l := range c.ways {
 		l.Mend()
@@ -166,10 +177,12 @@ func (c *chaos) cancel(j *jobs.Job) {
 	c.mu.Unlock()
 }
 
+const faultKinds = 7
+
 // fault has something fail.
-func (c *chaos) fault() {
-	n, long := c.r.IntN(3), time.Duration(300+c.r.IntN(2500))*time.Millisecond
-	switch c.r.IntN(7) {
+func (c *chaos) fault(kind int, long time.Duration) {
+	n := c.r.IntN(3)
+	switch kind {
 	case 0:
 		c.say("worker %d is killed", n)
 		kill(c.workers[n])

@@ -20,7 +20,7 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-var throughput = flag.Int("jobs", 400, "how many jobs TestThroughput has")
+var throughput = flag.Int("jobs", 120, "how many jobs TestThroughput has")
 
 const (
 	poolWord    = "jobstest-pool"

@@ -21,6 +21,7 @@ import (
 )
 
 func TestAJobIsDoneAndReported(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	hire(t, hired{URL: s.url})
 	good, bad := s.job("a", 0, "echo out; echo err >&2; exit 3"), s.job("b", 0, "true")
@@ -57,6 +58,7 @@ func (s *scene) empty() {
 }
 
 func TestMuchOutputIsSentWhileTheJobRuns(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	hire(t, hired{URL: s.url})
 	j := s.job("much", 0, "i=0; while [ $i -lt 3000 ]; do echo line $i of much output that does not fit into a record; i=$((i+1)); done; sleep 0.5; echo last >&2")
@@ -80,6 +82,7 @@ func TestMuchOutputIsSentWhileTheJobRuns(t *testing.T) {
 }
 
 func TestAJobOutlivesItsWorker(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	first := hire(t, hired{URL: s.url})
 	j := s.ticking("outlives", 0, 50)
@@ -95,6 +98,7 @@ func TestAJobOutlivesItsWorker(t *testing.T) {
 }
 
 func TestAJobThatEndsItsWorkersIsGivenUpOnce(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	j := s.ticking("poison", 0, 10_000)
 	j.MaxAttempts = 2
@@ -142,6 +146,7 @@ func (s *scene) letter(key string) (l jobs.Letter) {
 }
 
 func TestWhatIsNoJobIsGivenUp(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	hire(t, hired{URL: s.url})
 	nc, _ := nats.Connect(s.url)
@@ -159,6 +164,7 @@ func TestWhatIsNoJobIsGivenUp(t *testing.T) {
 }
 
 func TestAJobThatIsCancelledEndsBeforeThatIsSaid(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	hire(t, hired{URL: s.url})
 	peers := s.Peers()
@@ -184,6 +190,7 @@ func (s *scene) still(j *jobs.Job) {
 }
 
 func TestAJobWhoseWorkerHasDiedIsCancelledWithoutOne(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	w := hire(t, hired{URL: s.url})
 	peers := s.Peers()
@@ -204,6 +211,7 @@ func TestAJobWhoseWorkerHasDiedIsCancelledWithoutOne(t *testing.T) {
 }
 
 func TestAWorkerThatEndsWaitsAndGivesBack(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	first := hire(t, hired{URL: s.url, Drain: 1500 * time.Millisecond})
 	short, long := s.ticking("short", 0, 30), s.ticking("long", 0, 150)
@@ -236,6 +244,7 @@ func TestAWorkerThatEndsWaitsAndGivesBack(t *testing.T) {
 }
 
 func TestAWorkerThatIsCutOffEndsItsJobsBeforeOthersBegin(t *testing.T) {
+	t.Parallel()
 	ports := jobstest.Ports(t, 1)
 	server := &jobstest.Config{Port: ports[0]}
 	url := jobstest.Inside(t, server.On)
@@ -258,6 +267,7 @@ func TestAWorkerThatIsCutOffEndsItsJobsBeforeOthersBegin(t *testing.T) {
 
 // TestAMessageThatComesTooEarlyStartsNothing: servers whose clock jumps deliver again what is being done.
 func TestAMessageThatComesTooEarlyStartsNothing(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	hire(t, hired{URL: s.url})
 	hire(t, hired{URL: s.url})
@@ -287,6 +297,7 @@ func TestAMessageThatComesTooEarlyStartsNothing(t *testing.T) {
 }
 
 func TestAJobWiderThanTheCeilingIsRefused(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	hire(t, hired{URL: s.url, Ceiling: "standard", Pattern: "confine.jobs.*.default.>"})
 	wide, other, right := s.job("wide", 0, "true"), s.job("other", 0, "true"), s.job("right", 0, "echo $JOB_ID")
@@ -305,6 +316,7 @@ func TestAJobWiderThanTheCeilingIsRefused(t *testing.T) {
 }
 
 func TestJobsRunAtOnceAsFarAsThereIsRoom(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	var all []*jobs.Job
 	for i := range 6 { // two fit by their memory
@@ -338,6 +350,7 @@ func TestJobsRunAtOnceAsFarAsThereIsRoom(t *testing.T) {
 }
 
 func TestJobsOfHigherPriorityGoFirst(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	var all []*jobs.Job
 	for i, priority := range []string{"low", "low", "normal", "normal", "high", "high"} {
@@ -357,6 +370,7 @@ func TestJobsOfHigherPriorityGoFirst(t *testing.T) {
 }
 
 func TestAJobThatWaitsForTooLongIsGivenUp(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	j := s.job("old", 0, "touch $F")
 	j.TTL = 0.2
@@ -403,6 +417,7 @@ func (s *scene) input(dir string) string {
 }
 
 func TestInputsAndOutputs(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	hire(t, hired{URL: s.url})
 	in := t.TempDir()
@@ -444,6 +459,7 @@ func TestInputsAndOutputs(t *testing.T) {
 }
 
 func TestRetryRunsOnceMore(t *testing.T) {
+	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	hire(t, hired{URL: s.url})
 	j := s.ticking("retry", 0, 1)
@@ -460,6 +476,7 @@ func TestRetryRunsOnceMore(t *testing.T) {
 }
 
 func TestPatternsOfSubjects(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		pattern, subject string
 		want             bool
