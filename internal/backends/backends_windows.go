@@ -1,18 +1,17 @@
 package backends
 
 import (
-	"runtime"
-
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/windows"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 )
 
-// Init does nothing here.
-func Init() {}
+// Init turns the process into a helper of the backend, if it was started as one; then it doesn't return.
+func Init() { windows.Init() }
 
-// For is one that refuses everything.
-func For(*config.Policy) backend.Backend { return backend.None{System: runtime.GOOS} }
+// For is the one that there is. An isolation that it has not is refused by its plan.
+func For(*config.Policy) backend.Backend { return windows.Backend{} }
 
 // Doctor says what this host can do.
-func Doctor() []host.Result { return host.RunDoctor() }
+func Doctor() []host.Result { return windows.Doctor() }

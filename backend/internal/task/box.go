@@ -12,6 +12,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/outcome"
 )
@@ -124,7 +125,18 @@ func (b *Box) Tell(tell func(backend.Event)) {
 }
 
 // Ledger says what it was built to enforce, and by what.
-func (b *Box) Ledger() status.Ledger { return b.ledger }
+func (b *Box) Ledger() status.Ledger {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.ledger)
+}
+
+// Amend writes into the ledger what turns out only when a process is started.
+func (b *Box) Amend(write func(plan.Ledger)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	write(plan.Ledger(b.ledger))
+}
 
 // Files are those that processes inside see.
 func (b *Box) Files() backend.Files { return b.sys.Files() }
@@ -196,10 +208,11 @@ func (b *Box) close() {
 	}
 	hit, started := limitsOf(b.reached), b.started
 	b.mu.Unlock()
-	if err := b.sys.Close(); err != nil {
+	violations, err := b.sys.Close()
+	if err != nil {
 		r.SetupError = &status.SetupError{Step: "close", Op: "remove", Error: err.Error()}
 	}
-	whole := backend.Complete(&status.Report{Enforced: confirmed(b.ledger, started), LimitsHit: hit}, b.spec)
+	whole := backend.Complete(&status.Report{Enforced: confirmed(b.Ledger(), started), LimitsHit: hit, Violations: violations}, b.spec)
 	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host
 	r.Enforced, r.LimitsHit, r.Violations = whole.Enforced, whole.LimitsHit, whole.Violations
 	b.report = r

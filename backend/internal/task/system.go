@@ -23,8 +23,8 @@ type System interface {
 	Kill()
 	// Changes are those of overlays; nil: there are none.
 	Changes() *status.Changes
-	// Close removes what there is of the sandbox, when nobody is in it.
-	Close() error
+	// Close removes what there is of the sandbox, when nobody is in it, and tells what came to be at protected paths.
+	Close() ([]status.Violation, error)
 }
 
 // Start is a process that is to be started.

@@ -332,7 +332,7 @@ func (t *Task) wait() *status.Report {
 		hit[status.Output] = true
 	}
 	r.LimitsHit = limitsOf(hit)
-	r.Enforced = confirmed(t.box.ledger, t.target != nil)
+	r.Enforced = confirmed(t.box.Ledger(), t.target != nil)
 	t.enterOwn(r)
 	spec := *t.box.spec
 	spec.Argv = t.exec.Argv
