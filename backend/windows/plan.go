@@ -72,7 +72,7 @@ type tree struct {
 type Plan struct {
 	Job     job
 	Trees   []tree
-	Protect []string // relative to each tree, or absolute
+	Protect []string `json:"-"` // relative to each tree, or absolute
 	Start   string   // where processes start; "": in the place of the run
 	Keep    bool
 

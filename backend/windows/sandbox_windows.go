@@ -41,13 +41,24 @@ type sandbox struct {
 	absent   []string // protected paths that weren't there
 	grown    baseline
 
-	box      *task.Box
+	box    *task.Box
+	passed sync.Once
+	seen
+	ending
+}
+
+// seen is what was looked at, and by whom.
+type seen struct {
+	watching sync.WaitGroup
 	scratch  atomic.Int64
 	peak     atomic.Int64 // of processes
-	passed   sync.Once
-	killed   chan struct{}
+}
+
+// ending is an end of everybody.
+type ending struct {
+	doomed   atomic.Bool
+	killed   chan struct{} // closed by the first who kills
 	killOnce sync.Once
-	watching sync.WaitGroup
 }
 
 // baseline is what lay in writable trees when the sandbox was built.
@@ -63,7 +74,7 @@ func build(ctx context.Context, p *Plan, runs string) (b *task.Box, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sandbox{plan: p, sid: binary, killed: make(chan struct{})}
+	s := &sandbox{plan: p, sid: binary, ending: ending{killed: make(chan struct{})}}
 	defer func() {
 		if err != nil {
 			_, undone := s.Close()
@@ -361,7 +372,7 @@ func (s *sandbox) Start(x *task.Start) (task.Target, error) {
 		t, err = launch(sp, s.token, s.rung)
 		release()
 		if err == nil {
-			t.job = j
+			t.job, t.doomed = j, &s.doomed
 			return t, nil
 		}
 	}
@@ -420,6 +431,7 @@ func (s *sandbox) Used() status.Usage {
 
 // Kill ends everybody inside.
 func (s *sandbox) Kill() {
+	s.doomed.Store(true)
 	s.killOnce.Do(func() { close(s.killed) })
 	s.job.kill()
 }

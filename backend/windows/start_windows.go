@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -114,7 +115,7 @@ type target struct {
 	pid     uint32
 	job     *jobObject // of it and those that it starts
 	console windows.Handle
-	release func() // of what it was started with
+	doomed  *atomic.Bool // everybody in the sandbox is killed
 
 	mu     sync.Mutex
 	killed bool
@@ -232,10 +233,9 @@ func wide(s string) *uint16 {
 
 func (s *spawn) startupInfo(info *windows.StartupInfo) {
 	info.Desktop = wide(s.desktop)
-	if s.console == 0 {
-		info.Flags = windows.STARTF_USESTDHANDLES
-		info.StdInput, info.StdOutput, info.StdErr = s.streams[0], s.streams[1], s.streams[2]
-	}
+	// With a pseudo console there are none, and to say so keeps those of this process from being taken for its.
+	info.Flags = windows.STARTF_USESTDHANDLES
+	info.StdInput, info.StdOutput, info.StdErr = s.streams[0], s.streams[1], s.streams[2]
 }
 
 func createWithToken(s *spawn) (*windows.ProcessInformation, error) {

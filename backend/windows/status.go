@@ -101,5 +101,5 @@ func (e ended) Native() string {
 			name = unloadable[i].name + ", it or a library of its could not be loaded"
 		}
 	}
-	return fmt.Sprintf("%s (%#08X)", name, e.code)
+	return fmt.Sprintf("%s (0x%08X)", name, e.code)
 }

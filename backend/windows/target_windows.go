@@ -21,7 +21,7 @@ import (
 const breakWord = "__break"
 
 // helperPatience is how long that may take.
-const helperPatience = 5 * time.Second
+const helperPatience, attachPatience = 5 * time.Second, 2 * time.Second
 
 // Init turns the process into that one, if it was started as it; then it doesn't return.
 func Init() {
@@ -34,8 +34,13 @@ func Init() {
 		os.Exit(2)
 	}
 	_, _, _ = procFreeConsole.Call()
-	if _, err := call(procAttachConsole, uintptr(pid)); err != nil {
-		os.Exit(3)
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // it has a console as soon as it has begun
+		if _, err := call(procAttachConsole, uintptr(pid)); err == nil {
+			break
+		}
+		if time.Since(began) > attachPatience {
+			os.Exit(3)
+		}
 	}
 	_, _, _ = procSetConsoleCtrlHandler.Call(0, 1) // Ctrl-C isn't for us
 	if err := windows.GenerateConsoleCtrlEvent(uint32(event), 0); err != nil {
@@ -88,7 +93,7 @@ func (t *target) Wait() outcome.Ended {
 	_ = windows.GetExitCodeProcess(t.process, &code)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return ended{code: code, killed: t.killed}
+	return ended{code: code, killed: t.killed || t.doomed.Load()}
 }
 
 // Hang closes its terminal, which shows all that was written before.

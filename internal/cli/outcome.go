@@ -404,7 +404,7 @@ func projectAbove(p *config.Policy) (n hint.Notice) {
 		return n
 	}
 	home, _ := filepath.EvalSymlinks(os.Getenv("HOME"))
-	for dir := here; dir != "/" && dir != home; dir = filepath.Dir(dir) {
+	for dir := here; dir != filepath.Dir(dir) && dir != home; dir = filepath.Dir(dir) {
 		if !slices.ContainsFunc(roots[:], func(name string) bool { _, err := os.Lstat(filepath.Join(dir, name)); return err == nil }) {
 			continue
 		}
