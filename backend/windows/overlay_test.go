@@ -2,6 +2,7 @@ package windows
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,9 @@ func TestOverlayByCopy(t *testing.T) {
 	outside := t.TempDir()
 	write(t, "secret", outside, "secret")
 	links := os.Symlink(outside, filepath.Join(tree, "link")) == nil
+	if info, err := os.Lstat(filepath.Join(tree, "link")); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		links = false // Wine says that it makes one
+	}
 	o, err := copyTree(tree, to, 100, 1<<20)
 	if err != nil {
 		t.Fatal(err)

@@ -18,3 +18,6 @@ func For(*config.Policy) backend.Backend { return backend.None{System: runtime.G
 
 // Doctor says what this host can do.
 func Doctor() []host.Result { return host.RunDoctor() }
+
+// Clean is nil: no run leaves anything.
+func Clean() func() (int, error) { return nil }

@@ -15,3 +15,6 @@ func For(*config.Policy) backend.Backend { return windows.Backend{} }
 
 // Doctor says what this host can do.
 func Doctor() []host.Result { return windows.Doctor() }
+
+// Clean takes back what runs have left.
+func Clean() func() (int, error) { return windows.Clean }

@@ -14,6 +14,7 @@ import (
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/redact"
+	"github.com/confine-run/confine/internal/selftest"
 	"github.com/confine-run/confine/status"
 )
 
@@ -25,13 +26,19 @@ func Confined() Engine {
 		Doctor: func(context.Context) ([]host.Result, error) {
 			return backends.Doctor(), nil
 		},
-		Selftest: trySelftest,
+		Clean: backends.Clean(),
+		Selftest: func(context.Context, *config.Resolved) ([]selftest.Result, error) {
+			return nil, &config.UsageError{Msg: "the attempts of the self-test are those of a program of Linux", Hint: "\"confine doctor\" says what holds here, and by what"}
+		},
 	}
 }
 
 func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
 	if r.Invocation.Record != "" {
 		return nil, &config.UsageError{Msg: "--record can't be had on this system", Hint: "--report and --events can"}
+	}
+	if io.Accesses != nil || io.Passed != nil {
+		return nil, &config.UsageError{Msg: "nothing on this system sees what a command opens or calls", Hint: "learn the profile on Linux; it can be used here"}
 	}
 	spec, err := specOf(r, argv)
 	if err != nil {

@@ -31,6 +31,12 @@ func doctorCommand(s *session, line *Line) (int, error) {
 	if err != nil {
 		return rcUsage, err
 	}
+	if clean, err := line.on("clean"); err != nil || clean {
+		if err != nil {
+			return rcUsage, err
+		}
+		return s.clean()
+	}
 	results, err := s.engine.Doctor(s.ctx)
 	if err != nil {
 		return s.problem(err, rcProblem)
@@ -45,8 +51,24 @@ func doctorCommand(s *session, line *Line) (int, error) {
 	return s.show(d.OK, asJSON, d, d.text)
 }
 
-// forecast asks the plan, and makes no attempt.
+// clean is "doctor --clean".
+func (s *session) clean() (int, error) {
+	if s.engine.Clean == nil {
+		return s.print("nothing of a run outlives it on this system\n"), nil
+	}
+	n, err := s.engine.Clean()
+	rc := s.print("runs that were cleaned up after: " + strconv.Itoa(n) + "\n")
+	if err != nil {
+		return s.problem(err, rcProblem)
+	}
+	return rc, nil
+}
+
+// forecast asks the plan, and makes no attempt. The attempts are those of a program of Linux.
 func (s *session) forecast() []selftest.Foretold {
+	if runtime.GOOS != "linux" {
+		return []selftest.Foretold{}
+	}
 	plain := config.Resolved{Policy: config.Default()}
 	e, err := s.engine.Explain(s.ctx, &plain, []string{"/bin/true"})
 	if err != nil || len(e.Enforced) == 0 {

@@ -27,6 +27,8 @@ type Engine struct {
 	Ahead func() (drop func())
 	// Doctor tries what this host can do.
 	Doctor func(ctx context.Context) ([]host.Result, error)
+	// Clean takes back what runs have left that were ended from outside, and says of how many; nil: none leaves anything here.
+	Clean func() (runs int, err error)
 	// Selftest makes the escape attempts under the policy. The error is about the
 	// self-test itself.
 	Selftest func(ctx context.Context, r *config.Resolved) ([]selftest.Result, error)
