@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,20 +132,21 @@ func (n named) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, erro
 
 type namedBox struct {
 	backend.Sandbox
-	temp string
+	asked sync.Once
+	temp  string
 }
 
 func (b *namedBox) Unwrap() backend.Sandbox { return b.Sandbox }
 
 func (b *namedBox) name(s string) string {
-	if b.temp == "" {
+	b.asked.Do(func() {
 		var out strings.Builder
 		p, err := b.Sandbox.Start(context.Background(), &backend.Exec{Argv: does("env", "TEMP"), Stdout: &out})
 		if err == nil {
 			p.Wait()
 			b.temp = strings.TrimSpace(out.String())
 		}
-	}
+	})
 	return fromTemp(s, b.temp)
 }
 
