@@ -23,7 +23,8 @@ const both = windows.DACL_SECURITY_INFORMATION | windows.LABEL_SECURITY_INFORMAT
 // it isn't shared to be deleted.
 type entry struct {
 	windows.Handle
-	info windows.ByHandleFileInformation
+	info    windows.ByHandleFileInformation
+	control windows.SECURITY_DESCRIPTOR_CONTROL // of its security descriptor, once that was read
 }
 
 func openEntry(path string) (*entry, error) {
@@ -71,6 +72,9 @@ func (e *entry) acls() (dacl, sacl []byte, err error) {
 		return nil, nil, fmt.Errorf("GetKernelObjectSecurity: %w", err)
 	}
 	sd := (*windows.SECURITY_DESCRIPTOR)(unsafe.Pointer(&b[0]))
+	if e.control, _, err = sd.Control(); err != nil {
+		return nil, nil, fmt.Errorf("GetSecurityDescriptorControl: %w", err)
+	}
 	if d, _, err := sd.DACL(); err == nil && d != nil {
 		dacl = bytesOf(d)
 	}
@@ -98,6 +102,15 @@ func (e *entry) set(dacl, sacl []byte) error {
 			return err
 		}
 		what |= windows.DACL_SECURITY_INFORMATION
+		// Whether it takes from its directory what that is given later stays as it is.
+		const kept = windows.SE_DACL_AUTO_INHERITED | windows.SE_DACL_PROTECTED
+		control := e.control & kept
+		if control&windows.SE_DACL_AUTO_INHERITED != 0 {
+			control |= windows.SE_DACL_AUTO_INHERIT_REQ
+		}
+		if err := sd.SetControl(kept|windows.SE_DACL_AUTO_INHERIT_REQ, control); err != nil {
+			return fmt.Errorf("SetSecurityDescriptorControl: %w", err)
+		}
 	}
 	if sacl != nil {
 		if err := sd.SetSACL((*windows.ACL)(unsafe.Pointer(&sacl[0])), true, false); err != nil {

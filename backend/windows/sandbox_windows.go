@@ -347,6 +347,38 @@ func (s *sandbox) Start(x *task.Start) (task.Target, error) {
 			return nil, setup("start", "an argument has a NUL in it", nil)
 		}
 	}
+	sp := &spawn{path: path, line: commandLine(e.Argv), dir: dir, env: block(env), token: s.token.Token}
+	if s.desktop != nil {
+		sp.desktop = s.desktop.name
+	}
+	release := func() {}
+	if e.TTY != nil {
+		if err := windows.CreatePseudoConsole(coord(*e.TTY), windows.Handle(x.Keys.Fd()), windows.Handle(x.Screen.Fd()), 0, &sp.console); err != nil {
+			return nil, setup("start", "CreatePseudoConsole", err)
+		}
+	} else if sp.streams, release, err = inheritable(x); err != nil {
+		return nil, setup("start", "DuplicateHandle", err)
+	}
+	defer release()
+	t, err := s.launch(sp, true)
+	if err != nil { // a job with limits on the user interface may not be one of several
+		var without error
+		if t, without = s.launch(sp, false); without == nil {
+			s.box.Amend(func(l plan.Ledger) {
+				l.Note(status.Privileges, "the job has no limits on the user interface: it is one of several")
+			})
+			return t, nil
+		}
+		if sp.console != 0 {
+			windows.ClosePseudoConsole(sp.console)
+		}
+		return nil, err
+	}
+	return t, nil
+}
+
+// launch starts a process in a job of its own in that of all.
+func (s *sandbox) launch(sp *spawn, ui bool) (*target, error) {
 	own, err := newJob()
 	if err != nil {
 		return nil, setup("start", err.Error(), nil)
@@ -354,36 +386,22 @@ func (s *sandbox) Start(x *task.Start) (task.Target, error) {
 	j := &jobObject{handle: own}
 	var limits windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	limits.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
-	_ = setJob(own, windows.JobObjectExtendedLimitInformation, &limits)
-	ui := windows.JOBOBJECT_BASIC_UI_RESTRICTIONS{UIRestrictionsClass: uiLimits}
-	_ = setJob(own, windows.JobObjectBasicUIRestrictions, &ui)
-	sp := &spawn{path: path, line: commandLine(e.Argv), dir: dir, env: block(env), token: s.token.Token, jobs: []windows.Handle{s.job.handle, own}}
-	if s.desktop != nil {
-		sp.desktop = s.desktop.name
+	err = setJob(own, windows.JobObjectExtendedLimitInformation, &limits)
+	if err == nil && ui {
+		err = setJob(own, windows.JobObjectBasicUIRestrictions, &windows.JOBOBJECT_BASIC_UI_RESTRICTIONS{UIRestrictionsClass: uiLimits})
 	}
-	release := func() {}
-	if e.TTY != nil {
-		err = windows.CreatePseudoConsole(coord(*e.TTY), windows.Handle(x.Keys.Fd()), windows.Handle(x.Screen.Fd()), 0, &sp.console)
-	} else {
-		sp.streams, release, err = inheritable(x)
+	if err != nil {
+		j.close()
+		return nil, setup("start", "SetInformationJobObject", err)
 	}
-	if err == nil {
-		var t *target
-		t, err = launch(sp, s.token, s.rung)
-		release()
-		if err == nil {
-			t.job, t.doomed = j, &s.doomed
-			return t, nil
-		}
+	sp.jobs = []windows.Handle{s.job.handle, own}
+	t, err := launch(sp, s.token, s.rung)
+	if err != nil {
+		j.close()
+		return nil, err
 	}
-	if sp.console != 0 {
-		windows.ClosePseudoConsole(sp.console)
-	}
-	j.close()
-	if e.TTY != nil && sp.console == 0 {
-		err = setup("start", "CreatePseudoConsole", err)
-	}
-	return nil, err
+	t.job, t.doomed = j, &s.doomed
+	return t, nil
 }
 
 // rung writes down that a way to create processes could not be taken.

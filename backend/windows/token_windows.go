@@ -74,6 +74,9 @@ func newToken(sid []byte) (*token, error) {
 	if err := t.lower(); err != nil {
 		t.said = append(t.said, err.Error())
 	}
+	if err := t.own(); err != nil {
+		t.said = append(t.said, err.Error())
+	}
 	t.said = append(t.said, differences(t.Token, sid)...)
 	return t, nil
 }
@@ -83,6 +86,28 @@ func (t *token) lower() error {
 	label := windows.Tokenmandatorylabel{Label: windows.SIDAndAttributes{Sid: sidOf(lowLabel), Attributes: windows.SE_GROUP_INTEGRITY}}
 	if err := windows.SetTokenInformation(t.Token, windows.TokenIntegrityLevel, (*byte)(unsafe.Pointer(&label)), label.Size()); err != nil {
 		return fmt.Errorf("SetTokenInformation(TokenIntegrityLevel): %w", err)
+	}
+	return nil
+}
+
+// own lets the run use what it makes: a pipe that a program has made for itself is opened a second time.
+func (t *token) own() error {
+	user, err := t.GetTokenUser()
+	if err != nil {
+		return fmt.Errorf("GetTokenInformation(TokenUser): %w", err)
+	}
+	u := user.User.Sid
+	var list [][]byte
+	for _, sid := range [][]byte{unsafe.Slice((*byte)(unsafe.Pointer(u)), u.Len()), system, t.sid} {
+		list = append(list, (&ace{typ: accessAllowed, mask: genericAll, sid: sid}).bytes())
+	}
+	acl, err := makeACL(2, list)
+	if err != nil {
+		return err
+	}
+	def := struct{ acl *byte }{&acl[0]}
+	if err := windows.SetTokenInformation(t.Token, windows.TokenDefaultDacl, (*byte)(unsafe.Pointer(&def)), uint32(unsafe.Sizeof(def))); err != nil {
+		return fmt.Errorf("SetTokenInformation(TokenDefaultDacl): %w", err)
 	}
 	return nil
 }
