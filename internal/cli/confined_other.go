@@ -14,7 +14,6 @@ import (
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/redact"
-	"github.com/confine-run/confine/internal/selftest"
 	"github.com/confine-run/confine/status"
 )
 
@@ -27,9 +26,6 @@ func Confined() Engine {
 			return backends.Doctor(), nil
 		},
 		Clean: backends.Clean(),
-		Selftest: func(context.Context, *config.Resolved) ([]selftest.Result, error) {
-			return nil, &config.UsageError{Msg: "the attempts of the self-test are those of a program of Linux", Hint: "\"confine doctor\" says what holds here, and by what"}
-		},
 	}
 }
 

@@ -64,9 +64,9 @@ func (s *session) clean() (int, error) {
 	return rc, nil
 }
 
-// forecast asks the plan, and makes no attempt. The attempts are those of a program of Linux.
+// forecast asks the plan, and makes no attempt.
 func (s *session) forecast() []selftest.Foretold {
-	if runtime.GOOS != "linux" {
+	if s.engine.Selftest == nil {
 		return []selftest.Foretold{}
 	}
 	plain := config.Resolved{Policy: config.Default()}
@@ -136,6 +136,9 @@ func selftestCommand(s *session, line *Line) (int, error) {
 			Msg:  "selftest: unexpected word " + strconv.Quote(line.Rest[0]),
 			Hint: "it runs what it has to try itself: confine selftest [options]",
 		}
+	}
+	if s.engine.Selftest == nil {
+		return rcUsage, &config.UsageError{Msg: "the attempts of the self-test are those of a program of Linux", Hint: "\"confine doctor\" says what holds here, and by what"}
 	}
 	for _, set := range line.Settings {
 		switch set.Option {

@@ -30,7 +30,7 @@ type Engine struct {
 	// Clean takes back what runs have left that were ended from outside, and says of how many; nil: none leaves anything here.
 	Clean func() (runs int, err error)
 	// Selftest makes the escape attempts under the policy. The error is about the
-	// self-test itself.
+	// self-test itself. nil: there are none for this system.
 	Selftest func(ctx context.Context, r *config.Resolved) ([]selftest.Result, error)
 	// Beside becomes a program that lies beside this one and does what a subcommand stands for that needs it. It returns
 	// only with an error; nil: there is no such program.

@@ -55,6 +55,9 @@ func TestFilesStayInTheirPlaces(t *testing.T) {
 		t.Error(err)
 	}
 	links := os.Symlink(at("other", "secret"), at("place", "out")) == nil && os.Symlink(filepath.Join("..", "other", "secret"), at("place", "up")) == nil
+	if info, err := os.Lstat(at("place", "out")); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		links = false // Wine says that it makes one
+	}
 	for what, c := range map[string]struct {
 		err  error
 		want error
