@@ -13,7 +13,6 @@ import (
 // Rights in an ACE, as winnt.h has them.
 const (
 	rightDelete      = 0x0001_0000
-	genericAll       = 0x1000_0000
 	genericRead      = 0x0012_0089 // FILE_GENERIC_READ
 	genericWrite     = 0x0012_0116
 	genericExecute   = 0x0012_00A0
@@ -71,9 +70,6 @@ func parseSID(s string) ([]byte, error) {
 
 // lowLabel is S-1-16-4096, the low integrity level.
 var lowLabel = []byte{1, 1, 0, 0, 0, 0, 0, 16, 0, 0x10, 0, 0}
-
-// system is S-1-5-18.
-var system = []byte{1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0}
 
 // ace is an entry of an ACL.
 type ace struct {

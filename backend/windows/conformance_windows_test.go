@@ -18,6 +18,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/conformance"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
 
@@ -86,7 +87,8 @@ func program(does string, words []string) {
 			fmt.Println("0123456789")
 		}
 	case "spin":
-		for {
+		for n := uint64(0); ; n++ {
+			_ = n
 		}
 	case "burn":
 		check(exec.Command(os.Args[0], programWord, "spin").Run())
@@ -200,7 +202,10 @@ func TestConformance(t *testing.T) {
 // spec is one that takes whatever there is.
 func spec(t *testing.T) *backend.Spec {
 	t.Helper()
-	return specIn(t.TempDir())
+	p := config.Default()
+	p.TimeLimit, p.Grace = time.Minute, 100*time.Millisecond
+	p.AllowPartial = []string{config.WordAll}
+	return &backend.Spec{Policy: &p, Dir: t.TempDir(), Environ: os.Environ()}
 }
 
 func TestBreakawayIsRefused(t *testing.T) {

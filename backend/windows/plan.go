@@ -23,10 +23,6 @@ import (
 const Name = "windows-job"
 
 const (
-	// maxTree is how many entries a tree may have that is given ACEs, or copied: each is opened twice more when the run ends.
-	maxTree = 20_000
-	// maxCopy is how much an overlay may copy.
-	maxCopy = 256 << 20
 	// lookEvery is how often the accounting of the job is looked at.
 	lookEvery = 20 * time.Millisecond
 	// lookAtDiskEvery is how often the places are looked through, at least.
@@ -271,14 +267,6 @@ func insideEnv(place string) map[string]string {
 // environ is the environment of processes, with what the place of the run adds.
 func (p *Plan) environ(inside map[string]string) []string {
 	return environment(&p.spec.Policy.Env, p.spec.Environ, inside)
-}
-
-// copyBound is how much an overlay may copy: not more than may be written in it.
-func copyBound(disk int64) int64 {
-	if disk > 0 {
-		return min(disk, maxCopy)
-	}
-	return maxCopy
 }
 
 // Ledger says what will be enforced.

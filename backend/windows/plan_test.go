@@ -182,6 +182,9 @@ func TestEnvironment(t *testing.T) {
 	if b := block([]string{"A=1", "B=\U0001F600"}); !slices.Equal(b, []uint16{'A', '=', '1', 0, 'B', '=', 0xD83D, 0xDE00, 0, 0}) {
 		t.Errorf("%v", b)
 	}
+	if got := lookup([]string{"path=a", "PATH=b=c", "PATHEXT=x"}, "Path"); got != "b=c" {
+		t.Errorf("%q", got)
+	}
 	if b := block(nil); !slices.Equal(b, []uint16{0, 0}) {
 		t.Errorf("%v", b)
 	}

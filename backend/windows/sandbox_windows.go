@@ -25,6 +25,21 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
+const (
+	// maxTree is how many entries a tree may have that is given ACEs, or copied: each is opened twice more when the run ends.
+	maxTree = 20_000
+	// maxCopy is how much an overlay may copy.
+	maxCopy = 256 << 20
+)
+
+// copyBound is how much an overlay may copy: not more than may be written in it.
+func copyBound(disk int64) int64 {
+	if disk > 0 {
+		return min(disk, maxCopy)
+	}
+	return maxCopy
+}
+
 // sandbox is what a Box is made of here.
 type sandbox struct {
 	plan     *Plan

@@ -90,6 +90,11 @@ func (t *token) lower() error {
 	return nil
 }
 
+// system is S-1-5-18.
+var system = []byte{1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0}
+
+const genericAll = 0x1000_0000
+
 // own lets the run use what it makes: a pipe that a program has made for itself is opened a second time.
 func (t *token) own() error {
 	user, err := t.GetTokenUser()
