@@ -130,10 +130,12 @@ func (p *Plan) limits(have facts) error {
 		j.Rate = uint32(min(10_000, max(1, q.CPULimit*100/max(1, have.CPUs))))
 		l.Enforced(status.CPURate, "job_object", fmt.Sprintf("hard cap of %s%% of %d processors", strconv.FormatFloat(float64(j.Rate)/100, 'f', -1, 64), have.CPUs))
 	}
-	if q.CPUs > 0 {
-		if q.CPUs < 64 {
-			j.Affinity = 1<<q.CPUs - 1
-		}
+	switch {
+	case q.CPUs == 0:
+	case q.CPUs >= have.CPUs: // a mask with more than there are is refused
+		l.Enforced(status.CPUs, "job_object", "this host has no more")
+	default:
+		j.Affinity = 1<<min(q.CPUs, 63) - 1
 		l.Enforced(status.CPUs, "job_object", "affinity")
 	}
 	j.Memory = q.MemoryLimit

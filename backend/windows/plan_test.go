@@ -98,6 +98,10 @@ func TestWhatIsAskedForIsInTheLedger(t *testing.T) {
 			t.Errorf("%s is not held", c)
 		}
 	}
+	p.CPUs = 4
+	if more, _ := newPlan(specOf(&p), thisHost); more.Job.Affinity != 0 || !more.Ledger()[status.CPUs].Effective {
+		t.Errorf("as many processors as there are: %+v", more.Job)
+	}
 	if plan.Job.Rate != 3750 || plan.Job.Affinity != 3 || plan.Job.Memory != p.MemoryLimit || plan.Job.CPUTime != 20*time.Second {
 		t.Errorf("%+v", plan.Job)
 	}
