@@ -210,6 +210,8 @@ func notCreated(s *spawn, mechanism string, err error) error {
 		return fault(syscall.ENOEXEC)
 	case errors.Is(err, windows.ERROR_FILE_NOT_FOUND), errors.Is(err, windows.ERROR_PATH_NOT_FOUND):
 		return &outcome.ExecError{Path: s.path, Errno: syscall.ENOENT, Step: handoff.StepLookup}
+	case errors.Is(err, windows.ERROR_FILENAME_EXCED_RANGE):
+		return fault(syscall.E2BIG)
 	case errors.Is(err, windows.ERROR_DIRECTORY):
 		return &outcome.ExecError{Path: s.dir, Errno: syscall.ENOTDIR, Step: handoff.StepChdir}
 	case errors.Is(err, windows.ERROR_ACCESS_DENIED), errors.Is(err, windows.ERROR_ELEVATION_REQUIRED), errors.Is(err, windows.ERROR_SHARING_VIOLATION):

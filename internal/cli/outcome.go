@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -177,7 +178,7 @@ var systems = [...]string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/l
 // plainFile: the name is that of a file out here, not of the system's, which nobody may execute.
 func plainFile(name string, p *config.Policy) bool {
 	f := &p.Filesystem
-	if f.Rootfs != "" || f.Virtual || !strings.Contains(name, "/") || f.Chdir != "" && !filepath.IsAbs(name) {
+	if runtime.GOOS == "windows" || f.Rootfs != "" || f.Virtual || !strings.Contains(name, "/") || f.Chdir != "" && !filepath.IsAbs(name) {
 		return false // or of another one inside
 	}
 	real, err := filepath.EvalSymlinks(name)
