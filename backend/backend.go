@@ -11,9 +11,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/status"
 )
 
@@ -220,6 +222,17 @@ type Process interface {
 	Usage() (Usage, error)
 	// Wait waits until it has ended and its output was delivered. It may be called again.
 	Wait() *status.Report
+}
+
+// Stopper is a process that can be stopped in the manner of a command line: asked to end by this signal, and killed after the
+// grace period, or by a second one.
+type Stopper interface{ Stop(sig syscall.Signal) }
+
+// Shower is a plan that says in words what of the file system appears how, where a process starts, and what the user is to know.
+type Shower interface {
+	Rules() []config.PathRule
+	Dir() string
+	Notices() []hint.Notice
 }
 
 // Files are those of a sandbox, under absolute names as seen inside. Symbolic links lead nowhere else. What the

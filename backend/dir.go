@@ -29,7 +29,7 @@ func DirIn(files Files, dir string) error {
 	if err == nil && !info.IsDir() {
 		err = syscall.ENOTDIR
 	}
-	for _, none := range []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EINVAL} {
+	for _, none := range []error{fs.ErrNotExist, fs.ErrInvalid, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EINVAL} {
 		if errors.Is(err, none) {
 			return &DirError{dir, err}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"syscall"
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
@@ -73,3 +74,12 @@ type sole struct {
 }
 
 func (s *sole) Wait() *status.Report { return s.report() }
+
+// Stop is the process's own, where it has one.
+func (s *sole) Stop(n syscall.Signal) {
+	if p, ok := s.Process.(Stopper); ok {
+		p.Stop(n)
+		return
+	}
+	_ = s.Process.Signal(n)
+}

@@ -70,4 +70,5 @@ const (
 	NotInBuild            FallbackReason = "not_enforceable_on_this_build"
 	PlatformUnsupported   FallbackReason = "platform_not_supported"
 	InsufficientPrivilege FallbackReason = "windows_insufficient_privilege"
+	NotApplied            FallbackReason = "windows_not_applied" // what was set reads back otherwise
 )

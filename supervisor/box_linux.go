@@ -19,6 +19,7 @@ import (
 	"github.com/confine-run/confine/supervisor/internal/disk"
 	"github.com/confine-run/confine/supervisor/internal/remains"
 	"github.com/confine-run/confine/supervisor/internal/watch"
+	"github.com/confine-run/confine/supervisor/outcome"
 )
 
 // box is a sandbox: everything that stands before a process runs in it, and what is left of
@@ -340,7 +341,7 @@ func (b *box) kill(cause status.Cause, detail string) {
 	}
 	for _, j := range b.jobs {
 		// Of two that are heard of together it is always the same.
-		if cpu := limits[cause] == status.CPULimit; cpu && j.overdue() {
+		if cpu := outcome.StatusOf(cause) == status.CPULimit; cpu && j.overdue() {
 			j.timeIsUp()
 			continue
 		}
@@ -361,8 +362,8 @@ func (b *box) fail(err *SetupError) {
 		b.failed = err
 	}
 	for _, j := range b.jobs {
-		if j.out.setup == nil && !j.out.waited {
-			j.out.setup = err
+		if j.out.Setup == nil && !j.out.Waited {
+			j.out.Setup = err
 		}
 	}
 }

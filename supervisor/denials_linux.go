@@ -15,6 +15,7 @@ import (
 	"github.com/confine-run/confine/supervisor/files"
 	"github.com/confine-run/confine/supervisor/internal/audit"
 	"github.com/confine-run/confine/supervisor/internal/watch"
+	"github.com/confine-run/confine/supervisor/outcome"
 )
 
 // refusals is what is heard of the calls and files that are denied to a process, by the filter, by the rules of files and by
@@ -97,21 +98,21 @@ func (r *refusals) close() {
 }
 
 // count takes over what was denied, once nobody is left who could be.
-func (r *refusals) count(o *outcome) {
+func (r *refusals) count(o *outcome.Outcome) {
 	if r.exec.Last {
 		r.close()
 	}
 	all, others := r.listener.List()
 	for i := range all {
-		o.denied += all[i].Count
+		o.Denied += all[i].Count
 	}
-	o.denied += others
-	o.files += r.countFiles()
+	o.Denied += others
+	o.Files += r.countFiles()
 	if r.opts.Passed != nil {
 		r.opts.Passed(r.listener.Passed())
 	}
 	if d := r.listener.Killed(); d != nil {
-		o.forbidden = d.What + by(d.By)
+		o.Forbidden = d.What + by(d.By)
 	}
 }
 

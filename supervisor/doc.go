@@ -21,7 +21,7 @@
 // many. One goroutine, the box's loop, owns the box and its jobs: timers, signals and callers have it call what they want done.
 //
 // Read box_linux.go for what stands, job_linux.go and stop_linux.go for a process in it, package internal/watch for what holds
-// it to its limits, denials_linux.go for what is denied to it, and outcome_linux.go for how it ended. start_linux.go and
+// it to its limits, denials_linux.go for what is denied to it, and package outcome for how it ended. start_linux.go and
 // listen_linux.go are the other end of the socket.
 //
 // # Order of death

@@ -5,6 +5,7 @@ import (
 
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
+	"github.com/confine-run/confine/supervisor/outcome"
 )
 
 // counters are those of the box's cgroup.
@@ -35,10 +36,10 @@ func (c *counters) memoryKilled() string {
 // reachedMemory says whether the run ended at its memory limit, as far as that is
 // known before everything is: what only the counters know is the settlement's.
 func (j *job) reachedMemory() bool {
-	if limits[j.out.cause] == status.MemLimit {
+	if outcome.StatusOf(j.out.Cause) == status.MemLimit {
 		return true
 	}
-	if j.group == nil || j.plan.Held.Memory == 0 || j.out.cause != "" {
+	if j.group == nil || j.plan.Held.Memory == 0 || j.out.Cause != "" {
 		return false
 	}
 	if !j.counted {
@@ -50,16 +51,16 @@ func (j *job) reachedMemory() bool {
 // counted is what only the counters of the cgroup know: an OOM kill that nobody
 // heard of in time (oom), or an allocation that was refused and that the target
 // failed over. killed says who was.
-func (o *outcome) counted(s *cgroup.Stat, oom bool, killed string) {
-	if o.cause != "" {
+func counted(o *outcome.Outcome, s *cgroup.Stat, oom bool, killed string) {
+	if o.Cause != "" {
 		return
 	}
-	failed := !o.waitStatus.Exited() || o.waitStatus.ExitStatus() != 0
+	failed := o.Waited && o.Ended != nil && (!o.Ended.Exited() || o.Ended.ExitStatus() != 0)
 	switch {
 	case oom:
-		o.cause, o.detail = status.CauseMemGroup, killed
+		o.Cause, o.Detail = status.CauseMemGroup, killed
 	case s.OOMs.Known && s.OOMs.N > 0 && failed:
-		o.cause, o.detail = status.CauseMemAlloc, "an allocation was refused"
+		o.Cause, o.Detail = status.CauseMemAlloc, "an allocation was refused"
 	}
 }
 

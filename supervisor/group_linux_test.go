@@ -8,6 +8,7 @@ import (
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
+	"github.com/confine-run/confine/supervisor/outcome"
 )
 
 func known(n int64) cgroup.Count { return cgroup.Count{N: n, Known: true} }
@@ -34,13 +35,13 @@ func TestWhatOnlyTheCountersKnow(t *testing.T) {
 		{"the first cause wins", status.CauseWall, true, 1, 9, status.CauseWall, status.Timeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := outcome{cause: c.cause, waited: true, waitStatus: c.ended}
-			o.counted(&cgroup.Stat{OOMs: known(c.ooms)}, c.oom, killed)
-			if o.cause != c.want {
-				t.Errorf("cause %q, want %q", o.cause, c.want)
+			o := outcome.Outcome{Cause: c.cause, Waited: true, Ended: c.ended}
+			counted(&o, &cgroup.Stat{OOMs: known(c.ooms)}, c.oom, killed)
+			if o.Cause != c.want {
+				t.Errorf("cause %q, want %q", o.Cause, c.want)
 			}
-			if v := o.verdict(); v.status != c.state {
-				t.Errorf("%s, want %s", v.status, c.state)
+			if v := o.Verdict(); v.Status != c.state {
+				t.Errorf("%s, want %s", v.Status, c.state)
 			}
 		})
 	}
@@ -65,3 +66,5 @@ func TestUsageSaysWhereItIsFrom(t *testing.T) {
 		t.Errorf("limits hit: %v", got)
 	}
 }
+
+func exited(code int) syscall.WaitStatus { return syscall.WaitStatus(code << 8) }

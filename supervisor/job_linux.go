@@ -15,6 +15,7 @@ import (
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/tree"
 	"github.com/confine-run/confine/supervisor/internal/watch"
+	"github.com/confine-run/confine/supervisor/outcome"
 )
 
 // beatEvery is how often it is told what the run uses.
@@ -29,7 +30,7 @@ type job struct {
 	io     *streams
 	ledger plan.Ledger // the box's, or in a sandbox for many one of its own
 
-	out outcome
+	out outcome.Outcome
 
 	started time.Time // of the target
 	ended   time.Time
@@ -61,12 +62,23 @@ type clocks struct {
 func newJob(b *box, e *handoff.Exec, o *Options, io *streams) *job {
 	j := &job{box: b, ledger: b.ledger, exec: e, opts: o, io: io, gone: make(chan struct{}), late: make(chan os.Signal, 1)}
 	j.refused = &refusals{box: b, ledger: b.ledger, opts: o, exec: e}
-	j.out.seccompKills = b.plan.SeccompKills
-	j.out.limit = heldTo{max(b.plan.Watch.Memory, b.plan.Held.Memory), fileLimit(e), narrower(b.plan.Watch.CPU, o.Limits.CPU)}
+	j.out.SeccompKills = b.plan.SeccompKills
+	j.out.Limit = outcome.HeldTo{Memory: max(b.plan.Watch.Memory, b.plan.Held.Memory), File: fileLimit(e), CPU: narrower(b.plan.Watch.CPU, o.Limits.CPU)}
 	if io != nil {
 		io.limit = narrower(b.plan.Watch.Output, o.Limits.Output)
 	}
 	return j
+}
+
+// fileLimit is the size that no file may grow beyond. The kernel sends SIGXFSZ for nothing
+// else.
+func fileLimit(e *handoff.Exec) uint64 {
+	for _, l := range e.Rlimits {
+		if l.Resource == unix.RLIMIT_FSIZE {
+			return l.Soft
+		}
+	}
+	return 0
 }
 
 // wallLimit is the one that holds; 0: none.
@@ -92,7 +104,7 @@ func (j *job) send() error {
 
 // built: the box stands, and the target begins as soon as the child has its turn.
 func (j *job) built() {
-	j.out.built = true
+	j.out.Built = true
 	j.started = time.Now()
 	j.opts.phase(status.PhaseBuild)
 	if j.mine != nil {
@@ -150,7 +162,7 @@ func (j *job) hearStarted(t *started) {
 		}
 	}
 	j.refused.heed(t, linux.PIDOf(t.pidfd), j.started, j.gone)
-	j.out.told = t.listener >= 0
+	j.out.Told = t.listener >= 0
 	j.number = j.watch.Started(int(t.PID), t.pidfd, j.child.bare)
 	for _, n := range j.early {
 		j.signal(n)
@@ -185,9 +197,9 @@ func (j *job) hearStarted(t *started) {
 func (j *job) hearFailed(m *handoff.ExecError) {
 	switch {
 	case m.Step == handoff.StepLookup, m.Step == handoff.StepExecve, m.Step == handoff.StepChdir && j.mine != nil:
-		j.out.exec = &execError{path: m.Path, errno: unix.Errno(m.Errno), step: m.Step}
+		j.out.Exec = &outcome.ExecError{Path: m.Path, Errno: unix.Errno(m.Errno), Step: m.Step}
 	default:
-		j.out.setup = &SetupError{Step: m.Step, Op: m.Op, Path: m.Path, Errno: unix.Errno(m.Errno)}
+		j.out.Setup = &SetupError{Step: m.Step, Op: m.Op, Path: m.Path, Errno: unix.Errno(m.Errno)}
 	}
 	if !j.exec.Last {
 		j.end()
@@ -198,9 +210,9 @@ func (j *job) hearFailed(m *handoff.ExecError) {
 func (j *job) hearExited(m *handoff.Exited) {
 	j.ended = time.Now()
 	j.exited = *m
-	j.out.waited, j.out.waitStatus = true, syscall.WaitStatus(m.WaitStatus)
-	if w := j.out.waitStatus; w.Signaled() && j.opts.Terminal.Pressed(w.Signal()) {
-		j.out.heard |= 1 << w.Signal()
+	j.out.Waited, j.out.Ended = true, syscall.WaitStatus(m.WaitStatus)
+	if w := j.out.Ended; w.Signaled() && j.opts.Terminal.Pressed(w.Signal()) {
+		j.out.Heard |= 1 << w.Signal()
 	}
 	j.use(&m.Used)
 	if !j.exec.Last {
@@ -211,7 +223,7 @@ func (j *job) hearExited(m *handoff.Exited) {
 // use takes over what was used.
 func (j *job) use(u *handoff.Usage) {
 	j.used = *u
-	j.out.cpuUsed = time.Duration(u.UserUS+u.SystemUS) * time.Microsecond
+	j.out.CPUUsed = time.Duration(u.UserUS+u.SystemUS) * time.Microsecond
 }
 
 // end lets go of a target that is gone, or will never be there.
@@ -220,8 +232,8 @@ func (j *job) end() {
 	if j.mine != nil {
 		j.crowd.leave(j)
 	}
-	if j.out.setup == nil && !j.out.waited {
-		j.out.setup = j.failed
+	if j.out.Setup == nil && !j.out.Waited {
+		j.out.Setup = j.failed
 	}
 	defer j.opts.gone()
 	defer close(j.gone)
@@ -239,9 +251,9 @@ func (j *job) end() {
 // settle takes over what only a box that has ended knows.
 func (j *job) settle() {
 	if j.mine == nil {
-		j.out.refused = j.network.refused()
+		j.out.Refused = j.network.refused()
 	} else {
-		j.out.refused = j.mine.refused()
+		j.out.Refused = j.mine.refused()
 	}
 	if j.opts.Astray != nil && j.exited.Astray > 0 {
 		j.opts.Astray(int(j.exited.Astray))
@@ -249,11 +261,11 @@ func (j *job) settle() {
 	j.refused.count(&j.out)
 	if j.targetStarted {
 		if j.watch.TooMany(j.number) {
-			j.out.tooMany(j.plan.Watch.Tasks)
+			j.out.TooMany(j.plan.Watch.Tasks)
 		}
 		_ = unix.Close(j.target)
 		if j.plan.Held.Memory > 0 && j.group != nil {
-			j.out.counted(&j.stat, j.oomKilled, j.memoryKilled())
+			counted(&j.out, &j.stat, j.oomKilled, j.memoryKilled())
 		}
 	}
 	if j.ended.IsZero() {
@@ -268,7 +280,7 @@ func (j *job) deliver(ctx context.Context) {
 		return
 	}
 	slow := time.Duration(-1) // the caller's side may take as long as without us to read what is there
-	if j.out.cause != "" {
+	if j.out.Cause != "" {
 		slow = initPatience
 	}
 	done := make(chan struct{})

@@ -126,7 +126,7 @@ func published(err error) *SetupError {
 	e := failed("publish", err)
 	var op *net.OpError
 	if errors.As(err, &op) {
-		e.Op, e.whole = op.Op, false
+		e.Op, e.Whole = op.Op, false
 		if op.Addr != nil {
 			e.Path = op.Addr.String()
 		}

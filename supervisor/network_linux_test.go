@@ -5,6 +5,7 @@ import (
 
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/egress"
+	"github.com/confine-run/confine/supervisor/outcome"
 )
 
 // TestRefusedAmongOthers: what is refused counts, however many kinds there were before.
@@ -27,9 +28,9 @@ func TestRefusedAmongOthers(t *testing.T) {
 		{"both", egress.Summary{Attempts: append(kept, blocked), Others: 5, OthersRefused: 3}, status.SandboxDenied, 5, []string{"evil.test", "other hosts"}},
 	} {
 		n := network{summary: &c.summary}
-		o := outcome{waited: true, waitStatus: exited(3), refused: n.refused()}
-		if v := o.verdict(); o.refused != c.times || v.status != c.status {
-			t.Errorf("%s: %s after %d; want %s after %d", c.name, v.status, o.refused, c.status, c.times)
+		o := outcome.Outcome{Waited: true, Ended: exited(3), Refused: n.refused()}
+		if v := o.Verdict(); o.Refused != c.times || v.Status != c.status {
+			t.Errorf("%s: %s after %d; want %s after %d", c.name, v.Status, o.Refused, c.status, c.times)
 		}
 		list := n.violations()
 		if len(list) != len(c.what) {

@@ -10,28 +10,29 @@ import (
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/tree"
+	"github.com/confine-run/confine/supervisor/outcome"
 )
 
 // report says what is known, once everything has ended. What only the caller
 // knows (command, profile, exit code in its dialect) is left to it.
 func (j *job) report() *status.Report {
-	v := j.out.verdict()
+	v := j.out.Verdict()
 	rep := &status.Report{
-		Status:  v.status,
-		Cause:   v.cause,
-		Reason:  v.reason,
+		Status:  v.Status,
+		Cause:   v.Cause,
+		Reason:  v.Reason,
 		Ending:  v.Ending,
 		Backend: "linux-process",
 	}
-	if v.signal != 0 {
-		rep.Signal = signalName(v.signal)
+	if v.Signal != 0 {
+		rep.Signal = outcome.SignalName(v.Signal)
 	}
-	if v.exited {
-		rep.ExitCode = &v.exitCode
+	if v.Exited {
+		rep.ExitCode = &v.ExitCode
 	}
-	rep.RC = status.Status.RC(v.status, status.Normalized, v.exitCode, int(v.signal))
-	if j.out.setup != nil {
-		rep.SetupError = j.out.setup.report()
+	rep.RC = status.Status.RC(v.Status, status.Normalized, v.ExitCode, int(v.Signal))
+	if j.out.Setup != nil {
+		rep.SetupError = j.out.Setup.Report()
 	}
 	if !j.started.IsZero() {
 		rep.DurationMS = j.ended.Sub(j.started).Milliseconds()
@@ -64,7 +65,7 @@ func (j *job) reportUsage(rep *status.Report) {
 	seen := j.watch.Usage()
 	u := &rep.Usage
 	u.Sources = map[string]string{}
-	if j.out.waited {
+	if j.out.Waited {
 		user := time.Duration(j.used.UserUS) * time.Microsecond
 		system := time.Duration(j.used.SystemUS) * time.Microsecond
 		u.UserMS, u.SystemMS = user.Milliseconds(), system.Milliseconds()
@@ -93,7 +94,7 @@ func (j *job) reportUsage(rep *status.Report) {
 	}
 	j.peaks(u, &seen)
 	j.groupUsage(u)
-	if j.out.waited && u.TasksPeak < 1 {
+	if j.out.Waited && u.TasksPeak < 1 {
 		u.TasksPeak = 1 // it ran, and ended before the first sample
 	}
 	if u.TasksStarted = tasksStarted(j); u.TasksStarted > 0 {
@@ -108,7 +109,7 @@ func (m *mine) report(j *job, u *status.Usage) {
 	j.crowd.mu.Lock()
 	peak := m.peak
 	j.crowd.mu.Unlock()
-	if j.out.waited {
+	if j.out.Waited {
 		from := "rusage of the process and of those it waited for"
 		switch {
 		case j.exited.Left == handoff.LeftSome:
@@ -181,7 +182,7 @@ func (j *job) limitsHit(rep *status.Report) []string {
 	if rep.Truncated.Stdout || rep.Truncated.Stderr {
 		hit[status.Output] = true
 	}
-	if j.out.limit.file > 0 && j.out.waited && j.out.waitStatus.Signaled() && j.out.waitStatus.Signal() == syscall.SIGXFSZ {
+	if j.out.Limit.File > 0 && j.out.Waited && j.out.Ended != nil && j.out.Ended.Signaled() && j.out.Ended.Signal() == syscall.SIGXFSZ {
 		hit[status.FileSize] = true
 	}
 	for _, c := range j.mine.limitsOf(j) {

@@ -161,19 +161,19 @@ func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, 
 	j.opts.phase(status.PhasePlan)
 	switch {
 	case err != nil:
-		j.out.setup = err
+		j.out.Setup = err
 	case ctx.Err() != nil:
 		j.because(status.CauseContext, "cancelled by the caller")
 	default:
-		j.out.setup = b.begin(j)
+		j.out.Setup = b.begin(j)
 	}
-	if j.out.setup != nil || j.out.cause != "" {
+	if j.out.Setup != nil || j.out.Cause != "" {
 		j.refused.audit.Discard()
 		if j.io != nil {
 			j.io.end(0)
 		}
-		if left := b.abandon(); j.out.setup == nil {
-			j.out.setup = left
+		if left := b.abandon(); j.out.Setup == nil {
+			j.out.Setup = left
 		}
 		return j.report()
 	}
@@ -184,12 +184,12 @@ func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, 
 	}
 	left := b.close()
 	j.settle()
-	if j.out.setup == nil {
-		j.out.setup = left
+	if j.out.Setup == nil {
+		j.out.Setup = left
 	}
 	b.tidy()
 	j.deliver(ctx)
-	j.out.left = j.io.readerLeft()
+	j.out.Left = j.io.readerLeft()
 	defer b.gone()
 	return j.report()
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/confine-run/confine/supervisor/files"
 	"github.com/confine-run/confine/supervisor/internal/egress"
 	"github.com/confine-run/confine/supervisor/internal/watch"
+	"github.com/confine-run/confine/supervisor/outcome"
 )
 
 // Sandbox is a box that stands, for processes one after another or at once. What one of them leaves behind, files
@@ -80,7 +81,7 @@ func (b *box) unbuilt(ctx context.Context, why *SetupError) *status.Report {
 	if ctx.Err() != nil {
 		j.because(status.CauseContext, "cancelled by the caller")
 	} else {
-		j.out.setup = why
+		j.out.Setup = why
 	}
 	return j.report()
 }
@@ -201,7 +202,7 @@ func (p *Process) Wait(ctx context.Context) *status.Report {
 	p.in.told.Unlock()
 	j.io.leave()
 	j.deliver(ctx)
-	j.out.left = j.io.readerLeft()
+	j.out.Left = j.io.readerLeft()
 	p.in.told.Lock()
 	defer p.in.told.Unlock()
 	return j.report()
@@ -249,7 +250,7 @@ func (s *Sandbox) close(why string) *status.BoxReport {
 	s.told.Lock()
 	defer s.told.Unlock()
 	j := newJob(b, &handoff.Exec{}, b.opts, nil)
-	j.targetStarted, j.out.waited = true, true // of the ledger and of what was used
+	j.targetStarted, j.out.Waited = true, true // of the ledger and of what was used
 	if b.closed != nil {
 		j.use(&b.closed.Used)
 	}
@@ -260,10 +261,10 @@ func (s *Sandbox) close(why string) *status.BoxReport {
 	}
 	if b.cause != "" {
 		report.Cause, report.Reason = b.cause, b.detail
-		if limits[b.cause] == status.MemLimit {
-			report.Reason = outOfMemory(j.out.limit.memory, b.detail)
+		if outcome.StatusOf(b.cause) == status.MemLimit {
+			report.Reason = outcome.OutOfMemory(j.out.Limit.Memory, b.detail)
 		}
-		if c := capabilityOf(b.cause); c != "" && !slices.Contains(report.LimitsHit, string(c)) {
+		if c := outcome.CapabilityOf(b.cause); c != "" && !slices.Contains(report.LimitsHit, string(c)) {
 			report.LimitsHit = append(report.LimitsHit, string(c))
 		}
 	}
@@ -272,7 +273,7 @@ func (s *Sandbox) close(why string) *status.BoxReport {
 		failed = s.left
 	}
 	if failed != nil {
-		report.SetupError = failed.report()
+		report.SetupError = failed.Report()
 	}
 	return report
 }
@@ -366,7 +367,7 @@ func (s *Sandbox) Pause(ctx context.Context) (resume func(), err error) {
 		if !s.box.do(func() {
 			defer close(asked)
 			for _, j := range s.box.jobs { // one that was asked for, and isn't there yet, would begin to run later
-				begun = begun && (j.targetStarted || j.out.waited || j.out.setup != nil || j.out.exec != nil)
+				begun = begun && (j.targetStarted || j.out.Waited || j.out.Setup != nil || j.out.Exec != nil)
 			}
 			if begun {
 				stop, err = s.box.watch.Pause()

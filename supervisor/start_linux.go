@@ -298,7 +298,7 @@ func (c *process) discard() {
 
 // failed is a step that ended with an error.
 func failed(step string, err error) *SetupError {
-	return &SetupError{Step: step, Op: err.Error(), Errno: errnoOf(err), whole: errors.As(err, new(unix.Errno))}
+	return &SetupError{Step: step, Op: err.Error(), Errno: errnoOf(err), Whole: errors.As(err, new(unix.Errno))}
 }
 
 func errnoOf(err error) unix.Errno {

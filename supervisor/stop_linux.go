@@ -9,6 +9,7 @@ import (
 
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/outcome"
 )
 
 // stage is how far the stopping of a run has gone.
@@ -32,10 +33,10 @@ type stopped struct {
 // because records a cause; the first one wins. That the filter kills the target is
 // recorded where it is done.
 func (j *job) because(cause status.Cause, detail string) {
-	if j.out.cause == "" && !j.out.waited && j.refused.listener.Killed() == nil {
-		j.out.cause, j.out.detail = cause, detail
+	if j.out.Cause == "" && !j.out.Waited && j.refused.listener.Killed() == nil {
+		j.out.Cause, j.out.Detail = cause, detail
 		j.stopping()
-		if c := capabilityOf(cause); c != "" && j.opts.LimitHit != nil {
+		if c := outcome.CapabilityOf(cause); c != "" && j.opts.LimitHit != nil {
 			j.opts.LimitHit(c)
 		}
 	}
@@ -124,14 +125,14 @@ type Plain unix.Signal
 // Signal makes it an os.Signal.
 func (Plain) Signal() {}
 
-func (n Plain) String() string { return signalName(unix.Signal(n)) }
+func (n Plain) String() string { return outcome.SignalName(unix.Signal(n)) }
 
 // passOn gives the caller's signal to the target. One that asks for an end
 // starts the grace period; the second of these kills. Before there is a target it ends
 // the run at once.
 func (j *job) passOn(s os.Signal) {
 	if n, ok := s.(Plain); ok {
-		j.out.heard |= 1 << n
+		j.out.Heard |= 1 << n
 		j.signal(unix.Signal(n))
 		return
 	}
@@ -146,16 +147,16 @@ func (j *job) passOn(s os.Signal) {
 			return
 		}
 		if !j.ready { // no target was made, which the child does when all is built
-			j.out.early = n
-			j.kill(status.CauseCaller, "stopped by "+signalName(n))
+			j.out.Early = n
+			j.kill(status.CauseCaller, "stopped by "+outcome.SignalName(n))
 			return
 		}
-		j.out.asked = n
-		j.because(status.CauseCaller, "the caller's "+signalName(n))
+		j.out.Asked = n
+		j.because(status.CauseCaller, "the caller's "+outcome.SignalName(n))
 		j.signal(n)
 		j.enter(asked, j.plan.Watch.Grace)
 	default:
-		j.out.heard |= 1 << n
+		j.out.Heard |= 1 << n
 		j.signal(n)
 	}
 }

@@ -150,7 +150,7 @@ func (p *limitCompiler) disk() {
 	if len(w.Trees) > 0 {
 		where += "; a watchdog on what writable trees grow by, with removed files that a process has open, not those that are only mapped or in flight over a socket"
 	}
-	if len(sizedMounts(q)) > 0 {
+	if p.plan.Ledger[status.MountSize].Enabled {
 		where += "; a mount of tmpfs has a size of its own (mount_size), and as many files"
 	}
 	l.Enforced(status.Files, "tmpfs_nr_inodes", where)

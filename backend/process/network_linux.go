@@ -269,7 +269,7 @@ func (s *sandbox) Network(ctx context.Context, n *config.Network) error {
 	}
 	to := reachable(&policy.Network, rules)
 	to.Publish, to.Supervised = at.plan.Network.Publish, at.plan.Network.Supervised
-	requested := asked(&policy)[status.Network].Requested
+	requested := backend.Asked(&policy)[status.Network].Requested
 	err = at.box.Network(&to, requested)
 	var port supervisor.PortError
 	var gone *supervisor.SetupError

@@ -157,7 +157,7 @@ func lowerOf(tree string) (map[string]*node, error) {
 	if tree == "" {
 		return all, nil
 	}
-	for at := tree; at != "/"; at = path.Dir(at) {
+	for at := tree; at != path.Dir(at); at = path.Dir(at) {
 		all[at] = &node{name: path.Base(at), mode: fs.ModeDir | 0o755}
 	}
 	err := filepath.WalkDir(tree, func(name string, e fs.DirEntry, err error) error {

@@ -47,10 +47,11 @@ var commands = [...]Command{
 			"With --path, --host or --syscall it answers each with yes or no instead, by which rule, and who said that; " +
 			"no command is needed then. It exits with 0 when every answer is yes, and with 1 otherwise. Paths are those inside; a " +
 			"relative one counts from the current directory. A host without a port asks whether there is any port."},
-	{Name: "doctor", Takes: TakesJSON,
+	{Name: "doctor", Takes: TakesJSON | takesClean,
 		Summary: "try what this host can enforce, with the remedy for each no",
 		Text: "Exits with 0 when the profile \"default\" can be enforced in full, and with 1 when it can't. Says also which attempts of " +
-			"\"confine selftest\" may get through on this host."},
+			"\"confine selftest\" may get through on this host. On Windows a run gives files an entry in their access lists, and takes that back: " +
+			"--clean does it for runs that were ended before they could."},
 	{Name: "profiles", Args: "[NAME]", Takes: TakesJSON,
 		Summary: "list the profiles, or show one as TOML that can be pasted"},
 	{Name: "seccomp", Args: "show [POLICY] | check FILE | diff POLICY POLICY", Takes: takesPolicy | TakesJSON, Words: []string{"show", "check", "diff"},

@@ -13,10 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/process"
 	"github.com/confine-run/confine/backend/vm"
-	"github.com/confine-run/confine/internal/cli/machine"
+	"github.com/confine-run/confine/internal/cli/attached"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/linux"
@@ -168,15 +167,15 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 
 // runMachine runs the command in a virtual machine of its own.
 func runMachine(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
-	spec, err := machineSpec(r, argv)
+	spec, err := specOf(r, argv)
 	if err != nil {
 		return nil, err
 	}
 	tty := r.Invocation.TTY
-	report, err := machine.Run(ctx, spec, &machine.IO{
+	report, err := attached.Run(ctx, vm.Backend{}, spec, &attached.IO{
 		Stdin: io.Stdin, Stdout: io.Stdout, Stderr: io.Stderr, Capture: io.Capture,
 		TTY:     tty == "always" || tty != "never" && !io.Capture && terminal.Relayed(io.Stdin, io.Stdout),
-		Signals: notIgnored(), Notified: handleQuit, Started: io.Started, Denied: io.Denied, LimitHit: io.LimitHit,
+		Signals: notIgnored(), Notified: handleQuit, Started: io.Started, Denied: io.Denied, LimitHit: io.LimitHit, Usage: io.Usage,
 	})
 	if err != nil {
 		return nil, r.WithOrigin(err)
@@ -184,17 +183,9 @@ func runMachine(ctx context.Context, r *config.Resolved, argv []string, io RunIO
 	return finish(report, r, io), nil
 }
 
-func machineSpec(r *config.Resolved, argv []string) (*backend.Spec, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "change to one that exists", Err: err}
-	}
-	return &backend.Spec{Policy: &r.Policy, Resolved: r, Argv: argv, Dir: dir, Environ: os.Environ(), ConfigFiles: r.Protected}, nil
-}
-
 // explainMachine explains the sandbox around the machine, which has the files and the network that were asked for.
 func explainMachine(ctx context.Context, r *config.Resolved, argv []string) (*Explanation, error) {
-	spec, err := machineSpec(r, argv)
+	spec, err := specOf(r, argv)
 	if err != nil {
 		return nil, err
 	}
@@ -226,24 +217,6 @@ func elsewhere(p *process.Plan, policy *config.Policy) string {
 // command that isn't found there is a hint of its own.
 func mayMissFiles(s status.Status) bool {
 	return s == status.Failed || s == status.SandboxDenied
-}
-
-// finish sets what the command line decides: the dialect of the exit code, and
-// the trace that the events have named already.
-func finish(report *status.Report, r *config.Resolved, io RunIO) *status.Report {
-	code, sig := 0, 0
-	if report.ExitCode != nil {
-		code = *report.ExitCode
-	}
-	if report.Status == status.ExecFailed {
-		code = report.RC
-	}
-	if report.Status == status.KilledSignal {
-		sig = report.RC - 128 // not every signal has a name
-	}
-	report.RC = report.Status.RC(status.Dialect(r.Invocation.ExitCodes), code, sig)
-	report.TraceID = io.TraceID
-	return report
 }
 
 // wantTTY decides which streams of the target are a pty, unless never or always was said:

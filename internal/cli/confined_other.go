@@ -5,36 +5,89 @@ package cli
 import (
 	"context"
 	"errors"
-	"runtime"
+	"os"
+	"syscall"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/backends"
+	"github.com/confine-run/confine/internal/cli/attached"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/status"
 )
 
-// Confined is the engine of a system that has no backend yet: every run is an
-// INTERNAL_ERROR, and nothing is ever run unconfined.
+// Confined is the engine of a system whose backend is driven by the seam alone.
 func Confined() Engine {
-	none := backend.None{System: runtime.GOOS}
 	return Engine{
-		Run: func(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
-			s := &backend.Spec{Policy: &r.Policy, Argv: argv}
-			_, report, err := backend.Open(ctx, none, s)
-			if report == nil {
-				return nil, errors.Join(err, errors.ErrUnsupported)
-			}
-			report.RC = report.Status.RC(status.Dialect(r.Invocation.ExitCodes), 0, 0)
-			report.TraceID = io.TraceID
-			return report, nil
-		},
-		Explain: func(ctx context.Context, r *config.Resolved, argv []string) (*Explanation, error) {
-			_, err := none.Plan(ctx, &backend.Spec{Policy: &r.Policy, Argv: argv})
-			return nil, err
-		},
+		Run:     runConfined,
+		Explain: explainPlan,
 		Doctor: func(context.Context) ([]host.Result, error) {
-			return host.RunDoctor(), nil
+			return backends.Doctor(), nil
 		},
-		Selftest: trySelftest,
+		Clean: backends.Clean(),
 	}
+}
+
+func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
+	if r.Invocation.Record != "" {
+		return nil, &config.UsageError{Msg: "--record can't be had on this system", Hint: "--report and --events can"}
+	}
+	if io.Accesses != nil || io.Passed != nil {
+		return nil, &config.UsageError{Msg: "nothing on this system sees what a command opens or calls", Hint: "learn the profile on Linux; it can be used here"}
+	}
+	spec, err := specOf(r, argv)
+	if err != nil {
+		return nil, err
+	}
+	b := backends.For(&r.Policy)
+	plan, err := b.Plan(ctx, spec)
+	if plan != nil && err == nil {
+		if io.Planned != nil {
+			io.Planned(explanationOf(spec, b, plan, nil))
+		}
+		if shown, ok := plan.(backend.Shower); ok {
+			for _, n := range shown.Notices() {
+				io.Notice(n.Text, n.Remedy)
+			}
+		}
+	}
+	tty := r.Invocation.TTY
+	report, err := attached.Run(ctx, b, spec, &attached.IO{
+		Stdin: io.Stdin, Stdout: io.Stdout, Stderr: io.Stderr, Capture: io.Capture,
+		TTY:     tty == "always" || tty != "never" && !io.Capture && attached.OnTerminal(io.Stdin, io.Stdout),
+		Signals: []os.Signal{os.Interrupt, syscall.SIGTERM}, Started: io.Started, Denied: io.Denied, LimitHit: io.LimitHit, Usage: io.Usage,
+	})
+	if err != nil {
+		return nil, r.WithOrigin(err)
+	}
+	return finish(report, r, io), nil
+}
+
+func explainPlan(ctx context.Context, r *config.Resolved, argv []string) (*Explanation, error) {
+	spec, err := specOf(r, argv)
+	if err != nil {
+		return nil, err
+	}
+	b := backends.For(&r.Policy)
+	plan, err := b.Plan(ctx, spec)
+	var cant *config.Unenforceable
+	if plan == nil || err != nil && !errors.As(err, &cant) {
+		return nil, r.WithOrigin(err)
+	}
+	return explanationOf(spec, b, plan, cant), nil
+}
+
+func explanationOf(s *backend.Spec, b backend.Backend, plan backend.Plan, cant *config.Unenforceable) *Explanation {
+	e := &Explanation{
+		Command: CommandInfo{Argv: redact.Redact(s.Argv)}, PolicyDigest: s.Policy.Digest(), Backend: b.Name(),
+		Enforced: plan.Ledger(), Ask: plan.Ask,
+	}
+	if shown, ok := plan.(backend.Shower); ok {
+		e.Command.Dir, e.Paths, e.Notices = shown.Dir(), shown.Rules(), shown.Notices()
+	}
+	if cant != nil {
+		e.Refused = cant.Error()
+	}
+	return e
 }

@@ -31,6 +31,12 @@ func doctorCommand(s *session, line *Line) (int, error) {
 	if err != nil {
 		return rcUsage, err
 	}
+	if clean, err := line.on("clean"); err != nil || clean {
+		if err != nil {
+			return rcUsage, err
+		}
+		return s.clean()
+	}
 	results, err := s.engine.Doctor(s.ctx)
 	if err != nil {
 		return s.problem(err, rcProblem)
@@ -45,8 +51,24 @@ func doctorCommand(s *session, line *Line) (int, error) {
 	return s.show(d.OK, asJSON, d, d.text)
 }
 
+// clean is "doctor --clean".
+func (s *session) clean() (int, error) {
+	if s.engine.Clean == nil {
+		return s.print("nothing of a run outlives it on this system\n"), nil
+	}
+	n, err := s.engine.Clean()
+	rc := s.print("runs that were cleaned up after: " + strconv.Itoa(n) + "\n")
+	if err != nil {
+		return s.problem(err, rcProblem)
+	}
+	return rc, nil
+}
+
 // forecast asks the plan, and makes no attempt.
 func (s *session) forecast() []selftest.Foretold {
+	if s.engine.Selftest == nil {
+		return []selftest.Foretold{}
+	}
 	plain := config.Resolved{Policy: config.Default()}
 	e, err := s.engine.Explain(s.ctx, &plain, []string{"/bin/true"})
 	if err != nil || len(e.Enforced) == 0 {
@@ -114,6 +136,9 @@ func selftestCommand(s *session, line *Line) (int, error) {
 			Msg:  "selftest: unexpected word " + strconv.Quote(line.Rest[0]),
 			Hint: "it runs what it has to try itself: confine selftest [options]",
 		}
+	}
+	if s.engine.Selftest == nil {
+		return rcUsage, &config.UsageError{Msg: "the attempts of the self-test are those of a program of Linux", Hint: "\"confine doctor\" says what holds here, and by what"}
 	}
 	for _, set := range line.Settings {
 		switch set.Option {

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"os"
 
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
@@ -25,8 +27,10 @@ type Engine struct {
 	Ahead func() (drop func())
 	// Doctor tries what this host can do.
 	Doctor func(ctx context.Context) ([]host.Result, error)
+	// Clean takes back what runs have left that were ended from outside, and says of how many; nil: none leaves anything here.
+	Clean func() (runs int, err error)
 	// Selftest makes the escape attempts under the policy. The error is about the
-	// self-test itself.
+	// self-test itself. nil: there are none for this system.
 	Selftest func(ctx context.Context, r *config.Resolved) ([]selftest.Result, error)
 	// Beside becomes a program that lies beside this one and does what a subcommand stands for that needs it. It returns
 	// only with an error; nil: there is no such program.
@@ -99,4 +103,31 @@ type Value struct {
 type Origin struct {
 	Values []string `json:"values"`
 	Origin string   `json:"origin"`
+}
+
+// specOf is what a command asks of a backend.
+func specOf(r *config.Resolved, argv []string) (*backend.Spec, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "change to one that exists", Err: err}
+	}
+	return &backend.Spec{Policy: &r.Policy, Resolved: r, Argv: argv, Dir: dir, Environ: os.Environ(), ConfigFiles: r.Protected}, nil
+}
+
+// finish sets what the command line decides: the dialect of the exit code, and
+// the trace that the events have named already.
+func finish(report *status.Report, r *config.Resolved, io RunIO) *status.Report {
+	code, sig := 0, 0
+	if report.ExitCode != nil {
+		code = *report.ExitCode
+	}
+	if report.Status == status.ExecFailed {
+		code = report.RC
+	}
+	if report.Status == status.KilledSignal {
+		sig = report.RC - 128 // not every signal has a name
+	}
+	report.RC = report.Status.RC(status.Dialect(r.Invocation.ExitCodes), code, sig)
+	report.TraceID = io.TraceID
+	return report
 }

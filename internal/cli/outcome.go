@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -177,7 +178,7 @@ var systems = [...]string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/l
 // plainFile: the name is that of a file out here, not of the system's, which nobody may execute.
 func plainFile(name string, p *config.Policy) bool {
 	f := &p.Filesystem
-	if f.Rootfs != "" || f.Virtual || !strings.Contains(name, "/") || f.Chdir != "" && !filepath.IsAbs(name) {
+	if runtime.GOOS == "windows" || f.Rootfs != "" || f.Virtual || !strings.Contains(name, "/") || f.Chdir != "" && !filepath.IsAbs(name) {
 		return false // or of another one inside
 	}
 	real, err := filepath.EvalSymlinks(name)
@@ -404,7 +405,7 @@ func projectAbove(p *config.Policy) (n hint.Notice) {
 		return n
 	}
 	home, _ := filepath.EvalSymlinks(os.Getenv("HOME"))
-	for dir := here; dir != "/" && dir != home; dir = filepath.Dir(dir) {
+	for dir := here; dir != filepath.Dir(dir) && dir != home; dir = filepath.Dir(dir) {
 		if !slices.ContainsFunc(roots[:], func(name string) bool { _, err := os.Lstat(filepath.Join(dir, name)); return err == nil }) {
 			continue
 		}

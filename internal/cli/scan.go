@@ -171,7 +171,7 @@ func unknown(takes Takes, name, word string) error {
 }
 
 // Takes says which options a subcommand has.
-type Takes uint8
+type Takes uint16
 
 const (
 	TakesJSON   Takes = 1 << iota // --json
@@ -182,6 +182,7 @@ const (
 	takesPolicy                   // --arch, --action, --kernel, --bpf
 	takesAsk                      // --path, --host, --syscall, --access
 	takesLearn                    // --output, --name, --merge, --overwrite
+	takesClean                    // --clean
 
 	TakesNothing Takes = 0
 )
@@ -212,6 +213,7 @@ var own = [...]struct {
 	{takesLearn, config.Option{Name: "name", Kind: config.KindText, Arg: "NAME", Group: groupLearn, Help: "what it is called (default: as the command)"}},
 	{takesLearn, config.Option{Name: "merge", Kind: config.KindText, Arg: "FILE", Paths: true, Group: groupLearn, Help: "add to what an earlier run wrote"}},
 	{takesLearn, config.Option{Name: "overwrite", Kind: config.KindBool, Group: groupLearn, Help: "replace a file that is there"}},
+	{takesClean, config.Option{Name: "clean", Kind: config.KindBool, Help: "take back what runs have left that were ended from outside"}},
 	{takesAsk, config.Option{Name: "path", Kind: config.KindList, Arg: "PATH", Paths: true, Group: groupAsk, Help: "may it be read, or what --access says?"}},
 	{takesAsk, config.Option{Name: "access", Kind: config.KindList, Arg: "ACCESS", Words: []string{"read", "write", "create", "exec"}, Group: groupAsk, Help: "what is asked about each --path"}},
 	{takesAsk, config.Option{Name: "host", Kind: config.KindList, Arg: "HOST[:PORT]", Group: groupAsk, Help: "may it be reached?"}},

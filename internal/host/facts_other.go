@@ -7,8 +7,6 @@ import (
 	"runtime"
 )
 
-func unameRelease() string { return "" }
-
 func allowedCPUs() []int {
 	cpus := make([]int, runtime.NumCPU())
 	for i := range cpus {

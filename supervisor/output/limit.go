@@ -3,6 +3,9 @@ package output
 // marker ends a stream that crossed its limit, on a line of its own.
 const marker = "[TRUNCATED]"
 
+// bufSize is how much is read at once.
+const bufSize = 64 << 10
+
 // ResetTerminal ends whatever a program may have left unfinished on a terminal:
 // CAN an escape sequence, SI and ESC ( B another character set, ESC [ 0 m colours.
 const ResetTerminal = "\x18\x0f\x1b(B\x1b[0m"

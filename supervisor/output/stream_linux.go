@@ -7,7 +7,6 @@ import (
 )
 
 const (
-	bufSize   = 64 << 10
 	pipeSize  = 1 << 20
 	spliceMin = 32 << 10 // below it copying is cheaper
 	// tail is left in the pipe by splice and copied when nothing follows it, so

@@ -115,7 +115,10 @@ func open(option, spec string, real RealDir) (*Sink, error) {
 		s.fd = int(n)
 		return s, s.inherit()
 	}
-	i := strings.LastIndexByte(spec, '/') + 1
+	i := len(spec)
+	for i > 0 && !os.IsPathSeparator(spec[i-1]) {
+		i--
+	}
 	dir := spec[:i]
 	if s.base = spec[i:]; dir == "" {
 		dir = "."

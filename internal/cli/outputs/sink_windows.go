@@ -6,15 +6,24 @@ import (
 	"os"
 )
 
-// What the reasoning at [Sink] rests on is not there on Windows: no place is one.
-var errNoSink = errors.New("not supported on Windows yet")
+var errNoDescriptor = errors.New("only 1 and 2 are handed on by number on Windows")
 
-func openDir(string) (*os.Root, error) { return nil, errNoSink }
-func (s *Sink) inherit() error         { return s.refuse("", "", errNoSink) }
+// openDir follows links: what a run may write is granted to its SID, and by a low integrity level it can't make one.
+func openDir(dir string) (*os.Root, error) { return os.OpenRoot(dir) }
+
+func (s *Sink) inherit() error {
+	if s.fd != 1 && s.fd != 2 {
+		return s.refuse("", "name a file", errNoDescriptor)
+	}
+	return nil
+}
 
 const nonblock = 0
 
-func owner(fs.FileInfo) int { return -1 }
+// owner is a number that the user has none of; what can't be written is refused when it is opened.
+func owner(fs.FileInfo) int { return os.Geteuid() }
+
+// links can't be told of a name: no run has granted a file with several.
 func links(fs.FileInfo) int { return 1 }
 
 // WriteAll writes all of b to descriptor 1 or 2.

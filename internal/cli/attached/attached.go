@@ -1,4 +1,4 @@
-package machine
+package attached
 
 import (
 	"bytes"
@@ -6,17 +6,18 @@ import (
 	"encoding/base64"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
+	"syscall"
+	"time"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/confine-run/confine/backend"
-	"github.com/confine-run/confine/backend/vm"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/outcome"
 )
 
-// IO is what a command in a machine is connected to.
+// IO is what a command is connected to.
 type IO struct {
 	Stdin, Stdout, Stderr int // -1: none
 	Capture               bool
@@ -26,10 +27,11 @@ type IO struct {
 	Started               func()
 	Denied                func(status.Violation)
 	LimitHit              func(status.Capability)
+	Usage                 func(status.Load) // once a second
 }
 
-// Run runs the command in a machine of its own. An error is about what was asked for.
-func Run(ctx context.Context, spec *backend.Spec, io *IO) (*status.Report, error) {
+// Run runs the command of a Spec in a sandbox of its own. An error is about what was asked for.
+func Run(ctx context.Context, b backend.Backend, spec *backend.Spec, io *IO) (*status.Report, error) {
 	e := &backend.Exec{Argv: spec.Argv, Tell: func(v backend.Event) {
 		if v.Denied != nil && io.Denied != nil {
 			io.Denied(*v.Denied)
@@ -41,18 +43,18 @@ func Run(ctx context.Context, spec *backend.Spec, io *IO) (*status.Report, error
 	out, errs := connect(e, io)
 	if io.TTY {
 		e.TTY = &backend.WinSize{Rows: 24, Cols: 80}
-		if now, err := unix.IoctlGetWinsize(io.Stdout, unix.TIOCGWINSZ); err == nil {
-			e.TTY.Rows, e.TTY.Cols = now.Row, now.Col
+		if now, ok := sizeOf(io.Stdout); ok {
+			*e.TTY = now
 		}
-		defer raw(io.Stdin)()
+		defer raw(io.Stdin, io.Stdout)()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &signals{cancel: cancel, stdout: io.Stdout}
 	defer s.listen(io)()
-	p, err := backend.Run(ctx, vm.Backend{}, spec, e)
+	p, err := backend.Run(ctx, b, spec, e)
 	if n := s.begin(p); n != 0 && (err != nil || p == nil) {
-		return stoppedEarly(n, spec), nil
+		return stoppedEarly(n, b.Name(), spec), nil
 	}
 	if err != nil {
 		return nil, err
@@ -60,8 +62,9 @@ func Run(ctx context.Context, spec *backend.Spec, io *IO) (*status.Report, error
 	if io.Started != nil && !backend.Unstarted(p) {
 		io.Started()
 	}
+	defer beat(p, io.Usage)()
 	report := p.Wait()
-	if n := s.passed(); n != 0 && report.Signal == unix.SignalName(n) {
+	if n := s.passed(); n != 0 && report.Signal == outcome.SignalName(n) {
 		report.Cause = status.CauseCaller
 	}
 	if io.Capture {
@@ -69,6 +72,32 @@ func Run(ctx context.Context, spec *backend.Spec, io *IO) (*status.Report, error
 		report.Stderr, report.Encoding.Stderr = asText(errs, report.Encoding.Stderr)
 	}
 	return report, nil
+}
+
+// beat tells once a second what a process uses, until stop.
+func beat(p backend.Process, tell func(status.Load)) (stop func()) {
+	if tell == nil {
+		return func() {}
+	}
+	ticks, done, ended := time.NewTicker(time.Second), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticks.C:
+			}
+			if now, err := p.Usage(); err == nil {
+				tell(status.Load{CPUMS: now.CPU.Milliseconds(), MemoryBytes: max(0, now.Memory), Tasks: max(0, now.Tasks)})
+			}
+		}
+	}()
+	return func() {
+		ticks.Stop()
+		close(done)
+		<-ended
+	}
 }
 
 // connect gives the process its streams. What is captured is in the two buffers.
@@ -97,37 +126,19 @@ func asText(b *bytes.Buffer, encoding string) (text, enc string) {
 	return base64.StdEncoding.EncodeToString(b.Bytes()), "base64"
 }
 
-// raw has the keys go to the terminal in the guest as they are pressed, until restore.
-func raw(fd int) (restore func()) {
-	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-	if err != nil {
-		return func() {}
-	}
-	mode := *before
-	mode.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
-	mode.Oflag &^= unix.OPOST
-	mode.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
-	mode.Cflag = mode.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
-	mode.Cc[unix.VMIN], mode.Cc[unix.VTIME] = 1, 0
-	if err := unix.IoctlSetTermios(fd, unix.TCSETSW, &mode); err != nil {
-		return func() {}
-	}
-	return func() { _ = unix.IoctlSetTermios(fd, unix.TCSETSW, before) }
-}
-
-// signals are those of the caller. Until there is a process to be told, one ends the machine.
+// signals are those of the caller. Until there is a process to be told, one ends the sandbox.
 type signals struct {
 	cancel context.CancelFunc
 	stdout int
 
 	mu      sync.Mutex
 	process backend.Process
-	last    unix.Signal
+	last    syscall.Signal
 }
 
 func (s *signals) listen(io *IO) (stop func()) {
 	heard := make(chan os.Signal, 8)
-	signal.Notify(heard, append(io.Signals, unix.SIGWINCH)...)
+	signal.Notify(heard, append(slices.Clip(io.Signals), resized...)...)
 	if io.Notified != nil {
 		io.Notified()
 	}
@@ -136,7 +147,7 @@ func (s *signals) listen(io *IO) (stop func()) {
 		for {
 			select {
 			case sig := <-heard:
-				s.pass(sig.(unix.Signal))
+				s.pass(sig)
 			case <-done:
 				return
 			}
@@ -148,28 +159,34 @@ func (s *signals) listen(io *IO) (stop func()) {
 	}
 }
 
-func (s *signals) pass(n unix.Signal) {
+func (s *signals) pass(sig os.Signal) {
 	s.mu.Lock()
 	p := s.process
-	if n != unix.SIGWINCH && n != unix.SIGTSTP {
+	n, _ := sig.(syscall.Signal)
+	size, stops := slices.Contains(resized, sig), slices.Contains(stopping, sig)
+	if !size && !stops {
 		s.last = n
 	}
 	s.mu.Unlock()
 	switch {
-	case p == nil && n != unix.SIGWINCH && n != unix.SIGTSTP:
+	case p == nil && !size && !stops:
 		s.cancel()
 	case p == nil:
-	case n == unix.SIGWINCH:
-		if now, err := unix.IoctlGetWinsize(s.stdout, unix.TIOCGWINSZ); err == nil {
-			_ = p.Resize(backend.WinSize{Rows: now.Row, Cols: now.Col})
+	case size:
+		if now, ok := sizeOf(s.stdout); ok {
+			_ = p.Resize(now)
 		}
 	default:
+		if stopper, ok := p.(backend.Stopper); ok && (n == syscall.SIGINT || n == syscall.SIGTERM || n == syscall.SIGHUP || n == syscall.SIGQUIT) {
+			stopper.Stop(n)
+			return
+		}
 		_ = p.Signal(n)
 	}
 }
 
 // begin says that there is a process; the signal is one that came before.
-func (s *signals) begin(p backend.Process) unix.Signal {
+func (s *signals) begin(p backend.Process) syscall.Signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.process = p
@@ -177,19 +194,19 @@ func (s *signals) begin(p backend.Process) unix.Signal {
 }
 
 // passed is the last that was passed on.
-func (s *signals) passed() unix.Signal {
+func (s *signals) passed() syscall.Signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last
 }
 
 // stoppedEarly is the report of a command that was never started.
-func stoppedEarly(n unix.Signal, spec *backend.Spec) *status.Report {
+func stoppedEarly(n syscall.Signal, name string, spec *backend.Spec) *status.Report {
 	r := &status.Report{
-		Status: status.KilledSignal, Cause: status.CauseCaller, Backend: vm.Name, Signal: unix.SignalName(n),
-		Reason: "stopped by " + unix.SignalName(n) + " while the machine booted: nothing was started", Ending: status.Ending{Early: true},
+		Status: status.KilledSignal, Cause: status.CauseCaller, Backend: name, Signal: outcome.SignalName(n),
+		Reason: "stopped by " + outcome.SignalName(n) + " while the sandbox was built: nothing was started", Ending: status.Ending{Early: true},
 	}
-	if n == unix.SIGTERM {
+	if n == syscall.SIGTERM {
 		r.Status = status.KilledTerm
 	}
 	r.RC = r.Status.RC(status.Normalized, 0, int(n))

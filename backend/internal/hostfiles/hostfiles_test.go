@@ -1,0 +1,90 @@
+package hostfiles
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/confine-run/confine/backend"
+)
+
+func put(f Files, name, text string) error {
+	w, err := f.Create(name, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, text)
+	return errors.Join(err, w.Close())
+}
+
+func TestFilesStayInTheirPlaces(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(words ...string) string { return filepath.Join(append([]string{base}, words...)...) }
+	for _, dir := range []string{"place", "read", "read/deep", "other"} {
+		if err := os.Mkdir(at(dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(at("other", "secret"), []byte("s"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	f := Files{Places: []Place{{at("place"), true}, {at("read"), false}, {at("read", "deep"), true}}, Closed: closed}
+	if err := put(f, at("place", "a"), "one"); err != nil {
+		t.Error(err)
+	}
+	if err := put(f, at("read", "deep", "a"), "one"); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(at("place", "a")); err != nil || string(text) != "one" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := f.Mkdir(at("place", "dir"), 0o700); err != nil {
+		t.Error(err)
+	}
+	if list, err := f.List(at("place")); err != nil || len(list) != 2 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if err := f.Rename(at("place", "a"), at("place", "dir", "b")); err != nil {
+		t.Error(err)
+	}
+	links := os.Symlink(at("other", "secret"), at("place", "out")) == nil && os.Symlink(filepath.Join("..", "other", "secret"), at("place", "up")) == nil
+	if info, err := os.Lstat(at("place", "out")); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		links = false // Wine says that it makes one
+	}
+	for what, c := range map[string]struct {
+		err  error
+		want error
+		if_  bool
+	}{
+		"a file of nobody's":        {second(f.Open(at("other", "secret"))), fs.ErrNotExist, true},
+		"by dots":                   {second(f.Open(at("place") + "/../other/secret")), fs.ErrNotExist, true},
+		"by an absolute link":       {second(f.Open(at("place", "out"))), nil, links},
+		"by a relative link":        {second(f.Open(at("place", "up"))), nil, links},
+		"writing through a link":    {put(f, at("place", "out"), "x"), nil, links},
+		"writing what is read":      {put(f, at("read", "a"), "x"), fs.ErrPermission, true},
+		"a relative name":           {second(f.Stat("place")), fs.ErrInvalid, true},
+		"the place itself":          {f.Remove(at("place")), fs.ErrPermission, true},
+		"a directory":               {second(f.Open(at("place", "dir"))), nil, true},
+		"from one place to another": {f.Rename(at("place", "dir", "b"), at("read", "deep", "b")), nil, true},
+	} {
+		if c.if_ && (c.err == nil || c.want != nil && !errors.Is(c.err, c.want)) {
+			t.Errorf("%s: %v", what, c.err)
+		}
+	}
+	if text, err := os.ReadFile(at("other", "secret")); err != nil || string(text) != "s" {
+		t.Errorf("%q, %v", text, err)
+	}
+	close(closed)
+	if _, err := f.Stat(at("place")); !errors.Is(err, backend.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -1,0 +1,252 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/outcome"
+)
+
+// Box is a sandbox.
+type Box struct {
+	name   string
+	spec   *backend.Spec
+	ledger status.Ledger
+	sys    System
+	digest func() string
+	built  time.Time
+	over   chan struct{} // closed when it has ended
+
+	mu      sync.Mutex
+	tasks   map[*Task]bool
+	started bool // somebody was
+	closing bool
+	cause   status.Cause // of an end before it was closed
+	detail  string
+	reached map[status.Capability]bool
+	tell    func(backend.Event)
+
+	closed sync.Once
+	report *status.BoxReport
+}
+
+// New is a sandbox that was built as the ledger says. It ends with ctx.
+func New(ctx context.Context, name string, s *backend.Spec, l status.Ledger, sys System) *Box {
+	b := &Box{
+		name: name, spec: s, ledger: l, sys: sys, built: time.Now(), over: make(chan struct{}),
+		digest: sync.OnceValue(s.Policy.Digest), tasks: map[*Task]bool{}, reached: map[status.Capability]bool{},
+	}
+	context.AfterFunc(ctx, func() { b.End(status.CauseContext, "the sandbox's context has ended") })
+	return b
+}
+
+// Start starts a process.
+func (b *Box) Start(ctx context.Context, e *backend.Exec) (backend.Process, error) {
+	if len(e.Argv) == 0 {
+		return nil, &config.UsageError{Msg: "no command given"}
+	}
+	if e.Limits.Time < 0 || e.Limits.CPU < 0 || e.Limits.Output < 0 {
+		return nil, &config.UsageError{Msg: "a limit is less than nothing"}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if e.Dir != "" {
+		if err := backend.DirIn(b.sys.Files(), e.Dir); err != nil {
+			return nil, err
+		}
+	}
+	t := newTask(b, e)
+	b.mu.Lock()
+	closing := b.closing
+	if !closing {
+		b.tasks[t], b.started = true, true
+	}
+	b.mu.Unlock()
+	if closing {
+		return nil, backend.ErrClosed
+	}
+	t.begin(ctx)
+	return t, nil
+}
+
+// running are the processes that there are.
+func (b *Box) running() []*Task {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.tasks))
+}
+
+// End ends everybody, for a cause that is about all of them, and the sandbox with them. The first one counts.
+func (b *Box) End(cause status.Cause, detail string) {
+	b.mu.Lock()
+	if b.cause != "" || b.closing {
+		b.mu.Unlock()
+		return
+	}
+	b.cause, b.detail = cause, detail
+	b.mu.Unlock()
+	for _, t := range b.running() {
+		t.because(cause, detail)
+	}
+	go func() { _, _ = b.Close() }()
+}
+
+// Reached: a limit of all refused something, and ended nobody.
+func (b *Box) Reached(c status.Capability) {
+	b.mu.Lock()
+	first, tell := !b.reached[c], b.tell
+	b.reached[c] = true
+	tasks := slices.Collect(maps.Keys(b.tasks))
+	b.mu.Unlock()
+	for _, t := range tasks {
+		t.reach(c)
+	}
+	if first && tell != nil {
+		tell(backend.Event{Limit: c})
+	}
+}
+
+// Tell has somebody told what happens to nobody in particular.
+func (b *Box) Tell(tell func(backend.Event)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tell = tell
+}
+
+// Ledger says what it was built to enforce, and by what.
+func (b *Box) Ledger() status.Ledger {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.ledger)
+}
+
+// Amend writes into the ledger what turns out only when a process is started.
+func (b *Box) Amend(write func(plan.Ledger)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	write(plan.Ledger(b.ledger))
+}
+
+// Files are those that processes inside see.
+func (b *Box) Files() backend.Files { return b.sys.Files() }
+
+// Usage is what everybody inside uses.
+func (b *Box) Usage() (backend.Usage, error) {
+	select {
+	case <-b.over:
+		return backend.Usage{}, backend.ErrClosed
+	default:
+		return b.sys.Usage()
+	}
+}
+
+// Changes are those of overlays until now. Nothing is kept.
+func (b *Box) Changes(_ context.Context, keep string) (*status.Changes, error) {
+	if keep != "" {
+		return nil, errors.ErrUnsupported
+	}
+	return b.sys.Changes(), nil
+}
+
+// Network can't be changed: nothing holds one.
+func (b *Box) Network(context.Context, *config.Network) error { return errors.ErrUnsupported }
+
+// Snapshot is not to be had.
+func (b *Box) Snapshot(context.Context) (backend.Snapshot, error) { return nil, errors.ErrUnsupported }
+
+// Restore is not to be had.
+func (b *Box) Restore(context.Context, backend.Snapshot) error { return errors.ErrUnsupported }
+
+// Fork is not to be had.
+func (b *Box) Fork(context.Context) (backend.Sandbox, error) { return nil, errors.ErrUnsupported }
+
+// Done is closed when it has ended.
+func (b *Box) Done() <-chan struct{} { return b.over }
+
+// Close ends everybody inside.
+func (b *Box) Close() (*status.BoxReport, error) {
+	b.closed.Do(b.close)
+	if e := b.report.SetupError; e != nil {
+		return b.report, errors.New(e.Error)
+	}
+	return b.report, nil
+}
+
+func (b *Box) close() {
+	b.mu.Lock()
+	b.closing = true
+	b.mu.Unlock()
+	tasks := b.running()
+	for _, t := range tasks {
+		t.because(status.CauseCaller, "the sandbox was closed")
+	}
+	b.sys.Kill()
+	for _, t := range tasks {
+		<-t.gone
+	}
+	r := &status.BoxReport{Backend: b.name, DurationMS: time.Since(b.built).Milliseconds(), Usage: b.sys.Used(), Changes: b.sys.Changes()}
+	b.mu.Lock()
+	if c := b.cause; c != "" {
+		r.Cause, r.Reason = c, b.detail
+		if outcome.StatusOf(c) == status.MemLimit {
+			r.Reason = outcome.OutOfMemory(b.spec.Policy.MemoryLimit, b.detail)
+		}
+		if limit := outcome.CapabilityOf(c); limit != "" {
+			b.reached[limit] = true
+		}
+	}
+	hit, started := limitsOf(b.reached), b.started
+	b.mu.Unlock()
+	violations, err := b.sys.Close()
+	if err != nil {
+		r.SetupError = &status.SetupError{Step: "close", Op: "remove", Error: err.Error()}
+	}
+	whole := backend.Complete(&status.Report{Enforced: confirmed(b.Ledger(), started), LimitsHit: hit, Violations: violations}, b.spec)
+	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host
+	r.Enforced, r.LimitsHit, r.Violations = whole.Enforced, whole.LimitsHit, whole.Violations
+	b.report = r
+	close(b.over)
+}
+
+// confirmed is a ledger as it came to be: nothing is applied to what never ran.
+func confirmed(l status.Ledger, ran bool) status.Ledger {
+	l = maps.Clone(l)
+	for c, e := range l {
+		e.Applied = e.Enabled && e.Mechanism != "none" && ran
+		e.Effective = e.Effective && e.Applied
+		l[c] = e
+	}
+	return l
+}
+
+func limitsOf(hit map[status.Capability]bool) (names []string) {
+	for c := range hit {
+		names = append(names, string(c))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// same says whether two writers are one, as package os/exec has it.
+func same(a, b io.Writer) bool {
+	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
+}
+
+// narrower is the smaller of two limits; 0 is none.
+func narrower[T ~int64](a, b T) T {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,5 @@
+//go:build !linux && !windows
+
+package host
+
+func unameRelease() string { return "" }
