@@ -85,7 +85,7 @@ cross:
 		entry=; [ "$${p%/*}" != linux ] || entry='$(ENTRY)'; \
 		echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} \
 		$(BUILD) -ldflags "$(LDFLAGS) $$entry" -o dist/confine-$${p%/*}-$${p#*/}$$suffix .; \
-		for also in confine-server confine-wasm confine-worker; do GOOS=$${p%/*} GOARCH=$${p#*/} \
+		for also in confine-server confine-vm confine-wasm confine-worker; do GOOS=$${p%/*} GOARCH=$${p#*/} \
 		$(BUILD) -ldflags "$(LDFLAGS)" -o dist/$$also-$${p%/*}-$${p#*/}$$suffix ./cmd/$$also; done; done
 
 # Every fuzz target there is, for FUZZTIME each. What is interesting is minimized by ten
@@ -172,6 +172,7 @@ install: build
 	install -D -m 0755 bin/confine-server '$(DESTDIR)$(PREFIX)/bin/confine-server'
 	ln -sf confine-server '$(DESTDIR)$(PREFIX)/bin/confine-oci'
 	install -D -m 0755 bin/confine-worker '$(DESTDIR)$(PREFIX)/bin/confine-worker'
+	install -D -m 0755 bin/confine-vm '$(DESTDIR)$(PREFIX)/bin/confine-vm'
 	install -D -m 0755 bin/confine-wasm '$(DESTDIR)$(PREFIX)/bin/confine-wasm'
 	install -D -m 0644 docs/confine.1 '$(DESTDIR)$(PREFIX)/share/man/man1/confine.1'
 	install -D -m 0644 internal/cli/shells/completion.bash '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/confine'

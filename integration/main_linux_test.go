@@ -96,7 +96,7 @@ func makePrograms() error {
 	if err := build(filepath.Join(scene.programs, "agent"), "../examples/agent"); err != nil {
 		return err
 	}
-	for _, name := range []string{"confine-server", "confine-wasm", "confine-worker"} {
+	for _, name := range []string{"confine-server", "confine-vm", "confine-wasm", "confine-worker"} {
 		if err := build(filepath.Join(scene.programs, name), "../cmd/"+name); err != nil {
 			return err
 		}

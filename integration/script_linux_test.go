@@ -48,7 +48,7 @@ func prepare(env *testscript.Env) error {
 	}
 	own := p.own
 	kind, about, _ := strings.Cut(name, "_")
-	also := map[string][]string{"network": {"netpeer"}, "session": {"confine-server"}, "serve": {"confine-server"}, "wasm": {"confine-wasm", "confine-server"}, "report": {"confine-server"}, "jobs": {"confine-worker"}}[kind]
+	also := map[string][]string{"network": {"netpeer"}, "session": {"confine-server"}, "serve": {"confine-server"}, "vm": {"confine-vm", "confine-server"}, "wasm": {"confine-wasm", "confine-server"}, "report": {"confine-server"}, "jobs": {"confine-worker"}}[kind]
 	if kind != "network" && about == "network" {
 		also = append(also, "netpeer")
 	}

@@ -35,14 +35,8 @@ const isolationWASM = "wasm"
 // engineTasks are those of the engine, which has threads where a module has none.
 const engineTasks = 32
 
-// EnginePath finds the program beside this one.
-func EnginePath() (string, error) {
-	own, err := os.Executable()
-	if err == nil {
-		own, err = filepath.EvalSymlinks(filepath.Join(filepath.Dir(own), wasm.Program))
-	}
-	return own, err
-}
+// EnginePath finds the engine.
+func EnginePath() (string, error) { return hostfs.Beside(wasm.Program) }
 
 // withEngine gives a command that runs by the engine what it needs to be found and seen, and the rest of the policy what that takes. Without
 // one there is no isolation of that name, which the ledger says.

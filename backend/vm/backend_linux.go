@@ -13,8 +13,9 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/process"
 	"github.com/confine-run/confine/backend/vm/internal/guest"
-	"github.com/confine-run/confine/backend/vm/internal/keeper"
+	"github.com/confine-run/confine/backend/vm/keeper"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/status"
 )
 
@@ -29,23 +30,19 @@ type Backend struct {
 // Name is in every report.
 func (Backend) Name() string { return Name }
 
-// Init turns the process into the first of a guest or the keeper of a machine, if that is what it was started as; then it doesn't return.
+// Init turns the process into the first of a guest, if that is what it was started as; then it doesn't return.
 func Init() {
 	if guest.Called(os.Args) {
 		guest.Main()
-	}
-	if keeper.Called(os.Args) {
-		keeper.Main()
 	}
 }
 
 // plan is that of the sandbox around QEMU, with what is booted.
 type plan struct {
 	backend.Plan
+	parts
 	spec   *backend.Spec
-	qemu   string
-	kernel *kernel
-	own    string // file of this program
+	own    string // file of this program, which is the guest's first
 	ledger status.Ledger
 }
 
@@ -54,7 +51,7 @@ func (b Backend) Plan(ctx context.Context, s *backend.Spec) (backend.Plan, error
 	if err := refuse(s.Policy); err != nil {
 		return nil, err
 	}
-	qemu, k, missing := find(cmp.Or(s.Policy.VMKernel, b.kernel))
+	found, missing := find(cmp.Or(s.Policy.VMKernel, b.kernel))
 	var shown []config.Mount
 	own := ""
 	if missing == nil {
@@ -62,13 +59,13 @@ func (b Backend) Plan(ctx context.Context, s *backend.Spec) (backend.Plan, error
 		if own, err = ownFile(); err != nil {
 			return nil, err
 		}
-		shown = mountsOf(k, own, ramOf(s.Policy))
+		shown = found.mounts(own, ramOf(s.Policy))
 	}
 	outer, err := process.Backend{}.Plan(ctx, outerSpec(s, outerOf(s.Policy, shown)))
 	if outer == nil {
 		return nil, err
 	}
-	p := plan{Plan: outer, spec: s, qemu: qemu, kernel: k, own: own, ledger: foretold(s.Policy, outer.Ledger(), k, missing)}
+	p := plan{Plan: outer, parts: found, spec: s, own: own, ledger: foretold(s.Policy, outer.Ledger(), found.kernel, missing)}
 	return p, accept(s.Policy, p.ledger, missing, err)
 }
 
@@ -102,13 +99,13 @@ func Explain(_ context.Context, s *backend.Spec) (*Explanation, error) {
 	if err := refuse(s.Policy); err != nil {
 		return nil, err
 	}
-	_, k, missing := find(s.Policy.VMKernel)
+	found, missing := find(s.Policy.VMKernel)
 	x := &Explanation{Command: &process.Command{Argv: s.Argv, Dir: s.Dir, Environ: s.Environ, ConfigFiles: s.ConfigFiles}}
 	var err error
 	if x.Outer, err = process.NewPlan(outerOf(s.Policy, nil), x.Command); x.Outer == nil {
 		return nil, err
 	}
-	x.Ledger = foretold(s.Policy, status.Ledger(x.Outer.Ledger), k, missing)
+	x.Ledger = foretold(s.Policy, status.Ledger(x.Outer.Ledger), found.kernel, missing)
 	if err := accept(s.Policy, x.Ledger, missing, err); err != nil && !errors.As(err, &x.Refused) {
 		return nil, err
 	}
@@ -139,25 +136,34 @@ type missingError struct {
 
 func (m *missingError) Error() string { return m.err.Error() }
 
-// find finds QEMU and a kernel.
-func find(kernelFile string) (qemu string, k *kernel, missing *missingError) {
+// parts are files that a machine is made of.
+type parts struct {
+	qemu, keeper string
+	kernel       *kernel
+}
+
+// find finds them.
+func find(kernelFile string) (found parts, missing *missingError) {
 	if runtime.GOARCH != "amd64" {
-		return "", nil, &missingError{errors.New("machines are x86-64, and this host is " + runtime.GOARCH), "run it with --isolation process"}
+		return found, &missingError{errors.New("machines are x86-64, and this host is " + runtime.GOARCH), "run it with --isolation process"}
 	}
 	for _, path := range qemuPaths {
 		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
-			qemu = path
+			found.qemu = path
 			break
 		}
 	}
-	if qemu == "" {
-		return "", nil, &missingError{errors.New("there is no qemu-system-x86_64 in /usr/bin nor in /usr/local/bin"), "apt-get install --no-install-recommends qemu-system-x86"}
+	if found.qemu == "" {
+		return found, &missingError{errors.New("there is no qemu-system-x86_64 in /usr/bin nor in /usr/local/bin"), "apt-get install --no-install-recommends qemu-system-x86"}
 	}
-	k, err := findKernel(kernelFile)
-	if err != nil {
-		return qemu, nil, &missingError{err, kernelHint}
+	var err error
+	if found.keeper, err = hostfs.Beside(keeper.Program); err != nil {
+		return found, &missingError{err, "install " + keeper.Program + " beside confine: make install does"}
 	}
-	return qemu, k, nil
+	if found.kernel, err = findKernel(kernelFile); err != nil {
+		return found, &missingError{err, kernelHint}
+	}
+	return found, nil
 }
 
 // GoesWithout says whether the command of a policy runs as a process: there is no machine to be had, and the policy takes that.
@@ -165,7 +171,7 @@ func GoesWithout(p *config.Policy) bool {
 	if !config.AllowsPartial(p, status.Isolation) {
 		return false
 	}
-	_, _, missing := find(p.VMKernel)
+	_, missing := find(p.VMKernel)
 	return missing != nil
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/process"
-	"github.com/confine-run/confine/backend/vm/internal/keeper"
+	"github.com/confine-run/confine/backend/vm/keeper"
 	"github.com/confine-run/confine/internal/config"
 )
 
@@ -30,7 +30,7 @@ func TestAMachineMadeByHandIsRefused(t *testing.T) {
 	}
 	vp := p.(plan)
 	// A sandbox with the places of a machine's, and QEMU's version of here.
-	outer, failed, err := backend.Open(t.Context(), process.Backend{}, outerSpec(spec, outerOf(spec.Policy, mountsOf(vp.kernel, vp.own, ramOf(spec.Policy)))))
+	outer, failed, err := backend.Open(t.Context(), process.Backend{}, outerSpec(spec, outerOf(spec.Policy, vp.mounts(vp.own, ramOf(spec.Policy)))))
 	if err != nil || failed != nil {
 		t.Fatalf("%v, %+v", err, failed)
 	}

@@ -18,8 +18,8 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/vm/internal/guest"
-	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/backend/vm/internal/wire"
+	"github.com/confine-run/confine/backend/vm/keeper"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
@@ -97,10 +97,12 @@ func (p plan) start(ctx context.Context, outer backend.Sandbox, restore bool) (*
 	ends := []*os.File{fromHost, toKeeper, said, fromKeeper} // of which the outer sandbox reads and writes two itself
 	mux := keeper.NewMux(toKeeper)
 	m := &machine{orders: &orders{to: mux, answers: make(chan keeper.Answer, 1)}, console: &tail{}, over: make(chan struct{})}
-	how, err := json.Marshal(keeper.Machine{Restore: restore, Modules: p.kernel.inBox(), Epoch: binary.NativeEndian.Uint64(random(8))})
+	how, err := json.Marshal(keeper.Machine{
+		Restore: restore, Memory: ramOf(p.spec.Policy), Kernel: filepath.Join(inBox, "kernel"), Init: filepath.Join(inBox, "init"), Modules: p.kernel.inBox(), Epoch: binary.NativeEndian.Uint64(random(8)),
+	})
 	if err == nil {
 		m.keeper, err = outer.Start(context.WithoutCancel(ctx), &backend.Exec{
-			Argv: append([]string{filepath.Join(inBox, "confine"), keeper.Word, string(how)}, p.arguments(restore)...), Dir: "/",
+			Argv: append([]string{filepath.Join(inBox, keeper.Program), string(how)}, p.arguments()...), Dir: "/",
 			Stdin: fromHost, Stdout: fromKeeper, Stderr: m.console,
 		})
 	}
@@ -168,13 +170,12 @@ func (k *kernel) inBox() string {
 }
 
 // arguments are QEMU's command line. Whatever isn't named isn't there.
-func (p plan) arguments(restore bool) []string {
+func (p plan) arguments() []string {
 	policy := p.spec.Policy
 	args := []string{
 		p.qemu, "-M", machineType, "-accel", "tcg,thread=single,tb-size=128", "-cpu", cpuModel,
 		"-m", strconv.FormatInt(ramOf(policy)>>20, 10) + "M", "-smp", strconv.Itoa(max(1, policy.CPUs)),
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-kernel", filepath.Join(inBox, "kernel"),
 		"-append", "console=ttyS0 quiet panic=-1 reboot=t mitigations=off random.trust_cpu=on -- " + guest.Word,
 		"-chardev", "file,id=console,path=/proc/self/fd/2,append=on", "-serial", "chardev:console",
 		"-device", "virtio-serial-pci", "-device", "virtserialport,chardev=host,name=" + guest.Port, "-device", "virtserialport,chardev=files,name=" + guest.Files,
@@ -182,7 +183,7 @@ func (p plan) arguments(restore bool) []string {
 	if hasNetwork(policy) {
 		args = append(args, "-netdev", "user,id=net,ipv6=off", "-device", "virtio-net-pci,netdev=net,romfile=")
 	}
-	return append(args, keeper.Arguments(ramOf(policy), restore)...)
+	return args
 }
 
 // What a machine is made of, without its sizes.

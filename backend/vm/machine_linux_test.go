@@ -7,16 +7,22 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/backend/process"
+	"github.com/confine-run/confine/backend/vm/keeper"
 	"github.com/confine-run/confine/internal/host"
 )
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == keeper.Program {
+		keeper.Main(os.Args)
+	}
 	process.Init()
 	Init()
 	// A place of its own: tests of other packages, which run meanwhile, look whether they have left anything.
 	dir, err := os.MkdirTemp("", "vm-")
-	if err == nil {
-		err = errors.Join(os.Chmod(dir, 0o755), os.Setenv("TMPDIR", dir))
+	own, ownErr := os.Executable()
+	if err = errors.Join(err, ownErr); err == nil {
+		// The keeper is looked for beside this program; it is this program, by its name.
+		err = errors.Join(os.Chmod(dir, 0o755), os.Setenv("TMPDIR", dir), os.Link(own, filepath.Join(filepath.Dir(own), keeper.Program)))
 	}
 	if err != nil {
 		panic(err)

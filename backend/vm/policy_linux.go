@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/confine-run/confine/backend/vm/internal/keeper"
+	"github.com/confine-run/confine/backend/vm/keeper"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
@@ -136,16 +136,17 @@ func hasNetwork(p *config.Policy) bool { return p.Network.All || len(p.Network.A
 // qemuPaths are where QEMU may be: never in PATH, which may lead into a tree of work.
 var qemuPaths = []string{"/usr/bin/qemu-system-x86_64", "/usr/local/bin/qemu-system-x86_64"}
 
-// mountsOf show what is booted to the sandbox around QEMU, and give it the place that the machine is written down in. Its size is
+// mounts show what is booted to the sandbox around QEMU, and give it the place that the machine is written down in. Its size is
 // no wall: what is in it is memory. What was written down before is below what is written now, and counts.
-func mountsOf(k *kernel, own string, ram int64) []config.Mount {
+func (p parts) mounts(own string, ram int64) []config.Mount {
 	m := []config.Mount{
-		{Src: k.path, Dst: filepath.Join(inBox, "kernel")},
-		{Src: own, Dst: filepath.Join(inBox, "confine")},
+		{Src: p.kernel.path, Dst: filepath.Join(inBox, "kernel")},
+		{Src: own, Dst: filepath.Join(inBox, "init")},
+		{Src: p.keeper, Dst: filepath.Join(inBox, keeper.Program)},
 		{Dst: keeper.Place, Size: 16*ram + 1<<30},
 	}
-	if k.modules != "" {
-		m = append(m, config.Mount{Src: k.modules, Dst: filepath.Join(inBox, "modules")})
+	if p.kernel.modules != "" {
+		m = append(m, config.Mount{Src: p.kernel.modules, Dst: filepath.Join(inBox, "modules")})
 	}
 	return m
 }

@@ -16,7 +16,7 @@ import (
 func TestTheOuterSandboxIsNoWiderInWhatItShowsAndReaches(t *testing.T) {
 	p := config.Default()
 	p.Filesystem.Deny, p.Network.Allow, p.Seccomp = []string{"secrets"}, []string{"a.test"}, "off"
-	o := outerOf(&p, mountsOf(&kernel{path: "/k"}, "/i", ramOf(&p)))
+	o := outerOf(&p, parts{keeper: "/v", kernel: &kernel{path: "/k"}}.mounts("/i", ramOf(&p)))
 	if !reflect.DeepEqual(o.Network, p.Network) || o.Filesystem.Workdir != p.Filesystem.Workdir || !slices.Equal(o.Filesystem.Deny, p.Filesystem.Deny) {
 		t.Errorf("%+v", o)
 	}

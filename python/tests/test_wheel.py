@@ -52,7 +52,7 @@ def test_a_record_of_every_file(wheel: Path) -> None:
                 assert lines[name] == f"sha256={digest},{len(z.read(name))}"
         assert {"confine/__init__.py", "confine/py.typed", "confine/_sync/client.py"} <= set(names)
         assert not [name for name in names if "__pycache__" in name]
-        for program in ("confine", "confine-server", "confine-wasm"):
+        for program in ("confine", "confine-server", "confine-vm", "confine-wasm"):
             info = z.getinfo(f"confine-{confine.__version__}.data/scripts/{program}")
             assert stat.S_IMODE(info.external_attr >> 16) == 0o755
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,12 +18,6 @@ import (
 	"github.com/confine-run/confine/internal/snapshot"
 )
 
-// Word is what the host starts this program with in the sandbox; after it come the Machine and QEMU's own words.
-const Word = "__machine"
-
-// Called says whether this process is to be a keeper.
-func Called(args []string) bool { return len(args) > 3 && args[1] == Word }
-
 // Where a machine is written down.
 const (
 	Place  = snapshot.MachinePlace
@@ -30,11 +25,16 @@ const (
 	State  = Place + "/devices"
 	Fids   = Place + "/fids"
 	About  = Place + "/machine"
+	// Unpacked is there if the keeper unpacked the kernel when the machine booted.
+	Unpacked = Place + "/unpacked"
 )
 
 // Machine is what a keeper has to know.
 type Machine struct {
 	Restore bool   // go on with what is in Place
+	Memory  int64  // its size, in bytes
+	Kernel  string // bzImage
+	Init    string // the guest's first program
 	Modules string // directory of the kernel's; empty: it has none
 	Epoch   uint64 // of its files, see ninep.New
 }
@@ -54,13 +54,18 @@ type Answer struct {
 const maxTable = 256 << 20
 
 // Main never returns. Its exit code is QEMU's.
-func Main() {
+func Main(args []string) {
 	var m Machine
-	if err := json.Unmarshal([]byte(os.Args[2]), &m); err != nil {
+	if len(args) < 3 {
+		fail(errors.New("confine starts it, for --isolation vm"))
+	}
+	d := json.NewDecoder(strings.NewReader(args[1]))
+	d.DisallowUnknownFields() // they are of another version
+	if err := d.Decode(&m); err != nil {
 		fail(err)
 	}
 	k := &keeper{files: ninep.New(m.Epoch), host: NewMux(os.Stdout), orders: make(chan Order)}
-	if err := k.start(&m, os.Args[3:]); err != nil {
+	if err := k.start(&m, args[2:]); err != nil {
 		fail(err)
 	}
 	go k.obey(m.Restore)
@@ -113,7 +118,7 @@ func pair(name string) (own, other *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), name), os.NewFile(uintptr(fds[1]), name), nil
 }
 
-// start starts QEMU with descriptors 3, 4 and 5: the guest's protocol, its files, and the monitor; and 6, the initramfs, if it boots.
+// start starts QEMU with descriptors 3, 4, 5 and 6: the guest's protocol, its files, the monitor, and the kernel; and 7, the initramfs, if it boots.
 func (k *keeper) start(m *Machine, argv []string) error {
 	port, qemuPort, err := pair("files")
 	if err != nil {
@@ -128,14 +133,19 @@ func (k *keeper) start(m *Machine, argv []string) error {
 		return err
 	}
 	k.port, k.guest = port, guest
-	handed := []*os.File{qemuGuest, qemuPort, monitor}
+	kernel, err := kernelFor(m)
+	if err != nil {
+		return err
+	}
+	handed := []*os.File{qemuGuest, qemuPort, monitor, kernel}
+	argv = append(argv, arguments(m)...)
 	if !m.Restore {
-		f, err := newInitramfs(m.Modules)
+		f, err := newInitramfs(m.Init, m.Modules)
 		if err != nil {
 			return err
 		}
 		handed = append(handed, f)
-		argv = append(argv, "-initrd", "/proc/self/fd/6")
+		argv = append(argv, "-initrd", "/proc/self/fd/7")
 	}
 	k.qemu = exec.Command(argv[0], argv[1:]...)
 	k.qemu.Stderr, k.qemu.ExtraFiles = os.Stderr, handed
@@ -150,13 +160,14 @@ func (k *keeper) start(m *Machine, argv []string) error {
 	return err
 }
 
-// Arguments are those of QEMU for what start hands it.
-func Arguments(bytes int64, restore bool) []string {
+// arguments are those of QEMU for what start hands it.
+func arguments(m *Machine) []string {
 	args := []string{
-		"-object", "memory-backend-file,id=memory,share=on,mem-path=" + Memory + ",size=" + strconv.FormatInt(bytes, 10), "-machine", "memory-backend=memory",
+		"-kernel", "/proc/self/fd/6",
+		"-object", "memory-backend-file,id=memory,share=on,mem-path=" + Memory + ",size=" + strconv.FormatInt(m.Memory, 10), "-machine", "memory-backend=memory",
 		"-chardev", "socket,id=host,fd=3", "-chardev", "socket,id=files,fd=4", "-chardev", "socket,id=monitor,fd=5", "-mon", "chardev=monitor,mode=control", "-S",
 	}
-	if restore {
+	if m.Restore {
 		args = append(args, "-incoming", "defer")
 	}
 	return args

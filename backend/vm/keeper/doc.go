@@ -8,6 +8,8 @@
 //	  Orders: Order, Answer ←————→  QMP             ←——————————→   monitor
 //	standard error  ←———————————————————————————————————————————   the console, and what QEMU says
 //
+// Before QEMU starts, the keeper makes the initramfs and unpacks the kernel into the memory.
+//
 // The memory of the machine is the file [Memory] in a private place of the sandbox, [Place]. Writing the machine down is: QEMU stops the
 // CPUs and writes the state of its devices to [State] (migration with the capability x-ignore-shared), the keeper writes what the guest holds
 // of files to [Fids] and the host's word about the machine to [About]. The rest is a snapshot of the sandbox, which has
@@ -16,3 +18,6 @@
 //
 // Keeper and QEMU are in the same walls, and hold the same: nobody believes one more than the other.
 package keeper
+
+// Program is the keeper's. It lies in the directory of the program that starts machines, and is started with a Machine and QEMU's own words.
+const Program = "confine-vm"

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/confine-run/confine/backend/vm/internal/guest"
 	"github.com/confine-run/confine/internal/initramfs"
 )
@@ -77,20 +75,19 @@ func addModules(a *initramfs.Archive, from string) error {
 	return nil
 }
 
-// newInitramfs makes the first file system of a machine: this program as init, and modules from a directory.
-func newInitramfs(from string) (*os.File, error) {
-	own, err := os.ReadFile("/proc/self/exe")
+// newInitramfs makes the first file system of a machine: its init, and modules from a directory.
+func newInitramfs(first, from string) (*os.File, error) {
+	program, err := os.ReadFile(first)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.MemfdCreate("initramfs", unix.MFD_CLOEXEC)
+	f, err := inMemory("initramfs", nil)
 	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
+		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), "initramfs")
 	b := bufio.NewWriterSize(f, 1<<20)
 	a := initramfs.To(b)
-	a.File("init", 0o755, own)
+	a.File("init", 0o755, program)
 	if err := addModules(a, from); err != nil {
 		return nil, err
 	}
