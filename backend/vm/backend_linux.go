@@ -13,7 +13,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/process"
 	"github.com/confine-run/confine/backend/vm/internal/guest"
-	"github.com/confine-run/confine/backend/vm/keeper"
+	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/status"

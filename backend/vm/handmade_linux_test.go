@@ -16,7 +16,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/process"
-	"github.com/confine-run/confine/backend/vm/keeper"
+	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/internal/config"
 )
 

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/backend/process"
-	"github.com/confine-run/confine/backend/vm/keeper"
+	"github.com/confine-run/confine/backend/vm/internal/keeper"
+	"github.com/confine-run/confine/backend/vm/qemu"
 	"github.com/confine-run/confine/internal/host"
 )
 
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == keeper.Program {
-		keeper.Main(os.Args)
+		qemu.Main(os.Args)
 	}
 	process.Init()
 	Init()

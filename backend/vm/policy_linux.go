@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/confine-run/confine/backend/vm/keeper"
+	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )

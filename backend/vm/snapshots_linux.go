@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/backend/vm/internal/wire"
-	"github.com/confine-run/confine/backend/vm/keeper"
 	"github.com/confine-run/confine/internal/config"
 )
 

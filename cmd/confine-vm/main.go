@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"github.com/confine-run/confine/backend/vm/keeper"
+	"github.com/confine-run/confine/backend/vm/qemu"
 )
 
-func main() { keeper.Main(os.Args) }
+func main() { qemu.Main(os.Args) }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/backend/vm/internal/wire"
 )
 
@@ -25,8 +26,6 @@ const Word = "__guest"
 func Called(args []string) bool { return len(args) == 2 && args[1] == Word && os.Getpid() == 1 }
 
 const (
-	// Modules is the directory of kernel modules in the initramfs; its file "order" lists them, as a list in JSON.
-	Modules = "/modules"
 	// Port is the name of the serial port to the host, and Files of the one to its files.
 	Port  = "confine.0"
 	Files = "confine.1"
@@ -109,7 +108,7 @@ func prepare() error {
 const compressed = 4
 
 func loadModules() error {
-	text, err := os.ReadFile(Modules + "/order")
+	text, err := os.ReadFile(keeper.Modules + "/order")
 	if err != nil {
 		return err
 	}
@@ -118,7 +117,7 @@ func loadModules() error {
 		return err
 	}
 	for _, name := range files {
-		f, err := os.Open(filepath.Join(Modules, name))
+		f, err := os.Open(filepath.Join(keeper.Modules, name))
 		if err != nil {
 			return err
 		}

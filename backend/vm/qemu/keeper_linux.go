@@ -1,4 +1,4 @@
-package keeper
+package qemu
 
 import (
 	"encoding/json"
@@ -14,48 +14,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/backend/vm/internal/ninep"
-	"github.com/confine-run/confine/internal/snapshot"
 )
-
-// Where a machine is written down.
-const (
-	Place  = snapshot.MachinePlace
-	Memory = Place + "/memory"
-	State  = Place + "/devices"
-	Fids   = Place + "/fids"
-	About  = Place + "/machine"
-	// Unpacked is there if the keeper unpacked the kernel when the machine booted.
-	Unpacked = Place + "/unpacked"
-)
-
-// Machine is what a keeper has to know.
-type Machine struct {
-	Restore bool   // go on with what is in Place
-	Memory  int64  // its size, in bytes
-	Kernel  string // bzImage
-	Init    string // the guest's first program
-	Modules string // directory of the kernel's; empty: it has none
-	Epoch   uint64 // of its files, see ninep.New
-}
-
-// Order is what the host says. One is answered before the next comes.
-type Order struct {
-	Save []byte // write the machine down, with this about it; it stands still from then on
-	Go   bool   // go on
-}
-
-// Answer is the answer to an Order, and the first thing that a keeper says.
-type Answer struct {
-	Err string `json:",omitempty"`
-}
 
 // maxTable is how long the table of what a guest holds is at most.
 const maxTable = 256 << 20
 
 // Main never returns. Its exit code is QEMU's.
 func Main(args []string) {
-	var m Machine
+	var m keeper.Machine
 	if len(args) < 3 {
 		fail(errors.New("confine starts it, for --isolation vm"))
 	}
@@ -64,18 +32,18 @@ func Main(args []string) {
 	if err := d.Decode(&m); err != nil {
 		fail(err)
 	}
-	k := &keeper{files: ninep.New(m.Epoch), host: NewMux(os.Stdout), orders: make(chan Order)}
+	k := &parent{files: ninep.New(m.Epoch), host: keeper.NewMux(os.Stdout), orders: make(chan keeper.Order)}
 	if err := k.start(&m, args[2:]); err != nil {
 		fail(err)
 	}
 	go k.obey(m.Restore)
-	go func() { _, _ = io.Copy(k.host.To(Guest), struct{ io.Reader }{k.guest}) }()
+	go func() { _, _ = io.Copy(k.host.To(keeper.Guest), struct{ io.Reader }{k.guest}) }()
 	go func() {
-		_ = Split(os.Stdin, func(data []byte) error {
+		_ = keeper.Split(os.Stdin, func(data []byte) error {
 			_, err := k.guest.Write(data)
 			return err
 		}, func(data []byte) error {
-			var o Order
+			var o keeper.Order
 			if err := json.Unmarshal(data, &o); err != nil {
 				return err
 			}
@@ -100,10 +68,10 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-type keeper struct {
+type parent struct {
 	files  *ninep.Server
-	host   *Mux
-	orders chan Order
+	host   *keeper.Mux
+	orders chan keeper.Order
 	qemu   *exec.Cmd
 	qmp    *monitor
 	guest  *os.File // the guest's protocol
@@ -119,7 +87,7 @@ func pair(name string) (own, other *os.File, err error) {
 }
 
 // start starts QEMU with descriptors 3, 4, 5 and 6: the guest's protocol, its files, the monitor, and the kernel; and 7, the initramfs, if it boots.
-func (k *keeper) start(m *Machine, argv []string) error {
+func (k *parent) start(m *keeper.Machine, argv []string) error {
 	port, qemuPort, err := pair("files")
 	if err != nil {
 		return err
@@ -161,10 +129,10 @@ func (k *keeper) start(m *Machine, argv []string) error {
 }
 
 // arguments are those of QEMU for what start hands it.
-func arguments(m *Machine) []string {
+func arguments(m *keeper.Machine) []string {
 	args := []string{
 		"-kernel", "/proc/self/fd/6",
-		"-object", "memory-backend-file,id=memory,share=on,mem-path=" + Memory + ",size=" + strconv.FormatInt(m.Memory, 10), "-machine", "memory-backend=memory",
+		"-object", "memory-backend-file,id=memory,share=on,mem-path=" + keeper.Memory + ",size=" + strconv.FormatInt(m.Memory, 10), "-machine", "memory-backend=memory",
 		"-chardev", "socket,id=host,fd=3", "-chardev", "socket,id=files,fd=4", "-chardev", "socket,id=monitor,fd=5", "-mon", "chardev=monitor,mode=control", "-S",
 	}
 	if m.Restore {
@@ -174,7 +142,7 @@ func arguments(m *Machine) []string {
 }
 
 // obey does what the host says, until the host is gone.
-func (k *keeper) obey(restore bool) {
+func (k *parent) obey(restore bool) {
 	err := k.qmp.prepare()
 	if err == nil && restore {
 		err = k.load()
@@ -189,7 +157,7 @@ func (k *keeper) obey(restore bool) {
 		case o.Save != nil:
 			k.answer(k.save(o.Save))
 		case o.Go:
-			k.answer(errors.Join(ignoreMissing(os.Remove(State)), k.qmp.call("cont", nil, nil)))
+			k.answer(errors.Join(ignoreMissing(os.Remove(keeper.State)), k.qmp.call("cont", nil, nil)))
 		default:
 			k.answer(errors.New("an order that is none"))
 		}
@@ -203,18 +171,18 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-func (k *keeper) answer(err error) {
-	a := Answer{}
+func (k *parent) answer(err error) {
+	a := keeper.Answer{}
 	if err != nil {
 		a.Err = err.Error()
 		a.Err = a.Err[:min(len(a.Err), 4096)]
 	}
 	text, _ := json.Marshal(a)
-	_ = k.host.Send(Orders, text)
+	_ = k.host.Send(keeper.Orders, text)
 }
 
 // save writes the machine down. The guest has said before that it asks for no files.
-func (k *keeper) save(about []byte) error {
+func (k *parent) save(about []byte) error {
 	if err := k.qmp.call("stop", nil, nil); err != nil {
 		return err
 	}
@@ -226,10 +194,10 @@ func (k *keeper) save(about []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.WriteFile(Fids, table, 0o600), os.WriteFile(About, about, 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(keeper.Fids, table, 0o600), os.WriteFile(keeper.About, about, 0o600)); err != nil {
 		return err
 	}
-	state, err := os.OpenFile(State, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	state, err := os.OpenFile(keeper.State, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -238,20 +206,20 @@ func (k *keeper) save(about []byte) error {
 }
 
 // load has QEMU take up what is in the place.
-func (k *keeper) load() error {
-	f, err := os.Open(Fids)
+func (k *parent) load() error {
+	f, err := os.Open(keeper.Fids)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	var all map[uint32]ninep.Fid
 	if err := json.NewDecoder(io.LimitReader(f, maxTable)).Decode(&all); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(Fids), err)
+		return fmt.Errorf("%s: %w", filepath.Base(keeper.Fids), err)
 	}
 	if err := k.files.Load(all); err != nil {
 		return err
 	}
-	state, err := os.Open(State)
+	state, err := os.Open(keeper.State)
 	if err != nil {
 		return err
 	}

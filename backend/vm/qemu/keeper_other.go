@@ -1,6 +1,6 @@
 //go:build !linux
 
-package keeper
+package qemu
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package keeper
+package qemu
 
 import (
 	"encoding/json"

@@ -1,5 +1,5 @@
-// Package keeper is the process beside QEMU, in the same sandbox: QEMU's parent, which serves files to the guest and has QEMU write
-// the machine down.
+// Package keeper is what the host says to the process beside QEMU, in the same sandbox: QEMU's parent (package qemu), which serves files to
+// the guest and has QEMU write the machine down.
 //
 //	host                            keeper                          QEMU
 //	standard input, output
@@ -7,8 +7,6 @@
 //	                                package ninep   ←——————————→   virtio-serial confine.1
 //	  Orders: Order, Answer ←————→  QMP             ←——————————→   monitor
 //	standard error  ←———————————————————————————————————————————   the console, and what QEMU says
-//
-// Before QEMU starts, the keeper makes the initramfs and unpacks the kernel into the memory.
 //
 // The memory of the machine is the file [Memory] in a private place of the sandbox, [Place]. Writing the machine down is: QEMU stops the
 // CPUs and writes the state of its devices to [State] (migration with the capability x-ignore-shared), the keeper writes what the guest holds

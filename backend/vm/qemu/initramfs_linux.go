@@ -1,4 +1,4 @@
-package keeper
+package qemu
 
 import (
 	"bufio"
@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/confine-run/confine/backend/vm/internal/guest"
+	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/internal/initramfs"
 )
 
@@ -65,13 +65,13 @@ func addModules(a *initramfs.Archive, from string) error {
 	for _, name := range order {
 		base := filepath.Base(files[name])
 		names = append(names, base)
-		a.File(filepath.Join(guest.Modules[1:], base), 0o644, content[name])
+		a.File(filepath.Join(keeper.Modules[1:], base), 0o644, content[name])
 	}
 	text, err := json.Marshal(names)
 	if err != nil {
 		return err
 	}
-	a.File(filepath.Join(guest.Modules[1:], "order"), 0o644, text)
+	a.File(filepath.Join(keeper.Modules[1:], "order"), 0o644, text)
 	return nil
 }
 

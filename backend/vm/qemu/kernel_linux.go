@@ -1,4 +1,4 @@
-package keeper
+package qemu
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/xi2/xz"
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/backend/vm/internal/keeper"
 )
 
 // A bzImage unpacks itself, which on emulated CPUs takes as long as all the rest of a boot. The keeper unpacks what is in it into the
@@ -169,9 +171,9 @@ func stub(entry uint32) []byte {
 }
 
 // kernelFor is what QEMU is to boot, or was to when it booted the machine that goes on: the devices are other with a stub.
-func kernelFor(m *Machine) (*os.File, error) {
+func kernelFor(m *keeper.Machine) (*os.File, error) {
 	if m.Restore {
-		if _, err := os.Stat(Unpacked); err == nil {
+		if _, err := os.Stat(keeper.Unpacked); err == nil {
 			return inMemory("stub", stub(kernelAddress)) // nobody begins there again
 		}
 		return os.Open(m.Kernel)
@@ -180,12 +182,12 @@ func kernelFor(m *Machine) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	entry, err := unpackInto(Memory, image, m.Memory)
+	entry, err := unpackInto(keeper.Memory, image, m.Memory)
 	if err != nil {
 		return image, nil // whatever is wrong with it, it says so itself
 	}
 	_ = image.Close()
-	if err := os.WriteFile(Unpacked, nil, 0o600); err != nil {
+	if err := os.WriteFile(keeper.Unpacked, nil, 0o600); err != nil {
 		return nil, err
 	}
 	return inMemory("stub", stub(entry))
