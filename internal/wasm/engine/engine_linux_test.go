@@ -237,6 +237,8 @@ func TestFilesOfATree(t *testing.T) {
 	}{
 		{"a directory", tree.Mkdir("d", 0o700), 0}, {"once more", tree.Mkdir("d", 0o700), expsys.EEXIST}, {"a file as one", tree.Rmdir("f"), expsys.ENOTDIR},
 		{"it as a file", tree.Unlink("d"), expsys.EISDIR}, {"missing", tree.Unlink("none"), expsys.ENOENT}, {"moved", tree.Rename("f", "d/g"), 0}, {"full", tree.Rmdir("d"), expsys.ENOTEMPTY},
+		{"a directory to be moved", tree.Mkdir("e/", 0o700), 0}, {"over a full one", tree.Rename("e", "d"), expsys.ENOTEMPTY}, {"over a file", tree.Rename("e", "d/g"), expsys.ENOTDIR},
+		{"an empty one", tree.Mkdir("empty", 0o700), 0}, {"over an empty one", tree.Rename("e/", "empty/"), 0}, {"which it is now", tree.Rmdir("empty"), 0},
 		{"linked", tree.Link("d/g", "h"), 0}, {"a link", tree.Symlink("h", "s"), 0},
 	} {
 		if is.got != is.want {
@@ -297,7 +299,7 @@ func TestOneFileOfADirectory(t *testing.T) {
 		}
 	}
 	d, _ := tree.OpenFile(".", 0, 0)
-	if some, e := d.Readdir(-1); e != 0 || len(some) != 1 || some[0].Name != "one" {
+	if some, e := d.Readdir(-1); e != 0 || len(some) != 1 || some[0].Name != "one" || some[0].Ino == 0 {
 		t.Errorf("%v, %v", some, e)
 	}
 }
@@ -323,6 +325,10 @@ func TestTheSameEachTime(t *testing.T) {
 		sec, nsec := c.wall()
 		random := make([]byte, 8)
 		_, _ = newNumbers().Read(random)
+		d, _ := tree.OpenFile(".", 0, 0)
+		if all, _ := d.Readdir(-1); len(all) != 1 || all[0].Ino != st.Ino {
+			t.Errorf("%v isn't %d", all, st.Ino)
+		}
 		for _, n := range []uint64{st.Ino, st.Dev, uint64(st.Mtim), uint64(sec), uint64(nsec), uint64(c.nano())} {
 			sum = binary.LittleEndian.AppendUint64(sum, n)
 		}

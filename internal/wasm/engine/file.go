@@ -4,6 +4,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -142,7 +143,11 @@ func (f *file) list() expsys.Errno {
 	f.entries, f.listed = nil, true
 	for _, d := range all {
 		if f.tree.only == nil || slices.Contains(f.tree.only, d.Name()) {
-			f.entries = append(f.entries, expsys.Dirent{Name: d.Name(), Type: d.Type() & fs.ModeType})
+			e := expsys.Dirent{Name: d.Name(), Type: d.Type() & fs.ModeType}
+			if e.Ino = inodeIn(f.file, d.Name()); f.tree.fixed {
+				e.Ino = f.tree.number(path.Join(f.name, d.Name()))
+			}
+			f.entries = append(f.entries, e)
 		}
 	}
 	slices.SortFunc(f.entries, func(a, b expsys.Dirent) int { return strings.Compare(a.Name, b.Name) })

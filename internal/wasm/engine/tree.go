@@ -181,14 +181,19 @@ func (t *tree) stat(name string, stat func(string) (fs.FileInfo, error)) (sys.St
 func (t *tree) described(name string, info fs.FileInfo) sys.Stat_t {
 	s := sys.NewStat_t(info)
 	if t.fixed {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(path.Join(t.name, name)))
-		s.Dev, s.Ino, s.Atim, s.Mtim, s.Ctim = 1, h.Sum64()|1, 0, 0, 0
+		s.Dev, s.Ino, s.Atim, s.Mtim, s.Ctim = 1, t.number(name), 0, 0, 0
 		if info.IsDir() {
 			s.Size, s.Nlink = 0, 1
 		}
 	}
 	return s
+}
+
+// number is one of a file's that is the same in each run.
+func (t *tree) number(name string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(path.Join(t.name, name)))
+	return h.Sum64() | 1
 }
 
 // change does something with a name.
@@ -218,7 +223,7 @@ func (t *tree) Chmod(name string, perm fs.FileMode) expsys.Errno {
 }
 
 func (t *tree) Rename(from, to string) expsys.Errno {
-	return t.both(from, to, t.root.Rename)
+	return t.both(from, to, func(from, to string) error { return rename(t.root, from, to) })
 }
 
 func (t *tree) Link(from, to string) expsys.Errno {
