@@ -55,6 +55,14 @@ func (o *Options) connection() ([]nats.Option, error) {
 		nats.Timeout(apiTime), nats.RetryOnFailedConnect(o.Patient),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})} // each call says it, too
 	given := 0
+	for _, secret := range []struct{ option, path string }{{"--creds", o.Creds}, {"--nkey-file", o.NKey}, {"--token-file", o.TokenFile}, {"--tls-key", o.Key}} {
+		if secret.path == "" {
+			continue
+		}
+		if _, err := config.ReadSecret(secret.option, secret.path); err != nil {
+			return nil, err
+		}
+	}
 	if o.Creds != "" {
 		given++
 		all = append(all, nats.UserCredentials(o.Creds))
@@ -69,9 +77,6 @@ func (o *Options) connection() ([]nats.Option, error) {
 	}
 	if o.TokenFile != "" {
 		given++
-		if _, err := os.Stat(o.TokenFile); err != nil {
-			return nil, &config.UsageError{Msg: "--token-file: " + err.Error(), Err: err}
-		}
 		all = append(all, nats.TokenHandler(func() string {
 			text, _ := os.ReadFile(o.TokenFile)
 			return strings.TrimSpace(string(text))

@@ -183,9 +183,9 @@ func (s *Server) admitThese(uids []string, tokenFile string) error {
 	if tokenFile == "" {
 		return nil
 	}
-	text, err := os.ReadFile(tokenFile)
+	text, err := config.ReadSecret("--token-file", tokenFile)
 	if err != nil {
-		return &config.UsageError{Msg: err.Error(), Err: err}
+		return err
 	}
 	if s.Tokens, err = ParseTokens(string(text)); err != nil {
 		return &config.UsageError{Msg: tokenFile + ": " + err.Error()}

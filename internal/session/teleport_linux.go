@@ -92,7 +92,7 @@ func teleportCommand(ctx context.Context, args []string) (int, error) {
 func serverAt(address, tokenFile string) (*serve.Client, error) {
 	token := ""
 	if tokenFile != "" {
-		text, err := os.ReadFile(tokenFile)
+		text, err := config.ReadSecret("--token-file", tokenFile)
 		if err != nil {
 			return nil, err
 		}
