@@ -29,7 +29,7 @@ TEST     := $(GO) test -count=1 -vet=off -timeout 30m
 MEASURE  := ./internal/jobs/worker ./supervisor ./supervisor/cgroup ./supervisor/internal/disk ./supervisor/internal/tree ./integration/...
 
 .DEFAULT_GOAL := build
-.PHONY: portable-packages build try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak faults jobs-bench machines python python-check python-test python-cover python-providers wheel install clean
+.PHONY: portable-packages build dist try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak faults jobs-bench machines python python-check python-test python-cover python-providers wheel install clean
 
 build:
 	$(BUILD) -ldflags '$(LDFLAGS) $(if $(filter linux,$(shell $(GO) env GOOS)),$(ENTRY))' -o bin/confine .
@@ -60,9 +60,11 @@ fmt:
 vet:
 	@set -e; for p in $(VETTED); do \
 		echo "vet $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; done
+	cd packaging && $(GO) vet .
 
 staticcheck:
 	$(GO) tool staticcheck ./...
+	staticcheck=$$($(GO) tool -n staticcheck) && cd packaging && "$$staticcheck" .
 
 tidy:
 	$(GO) mod tidy -diff
@@ -87,6 +89,14 @@ cross:
 		$(BUILD) -ldflags "$(LDFLAGS) $$entry" -o dist/confine-$${p%/*}-$${p#*/}$$suffix .; \
 		for also in confine-server confine-vm confine-wasm confine-worker; do GOOS=$${p%/*} GOARCH=$${p#*/} \
 		$(BUILD) -ldflags "$(LDFLAGS)" -o dist/$$also-$${p%/*}-$${p#*/}$$suffix ./cmd/$$also; done; done
+
+# dist/packages: archives, deb, rpm and SHA256SUMS, of a clone at one commit always the same bytes. Where there is no clone, as in an unpacked
+# archive of the sources, VERSION and SOURCE_DATE_EPOCH say what a clone would.
+VERSION ?=
+
+dist: LDFLAGS += $(if $(VERSION),-X github.com/confine-run/confine/internal/cli.Version=$(VERSION))
+dist: cross
+	cd packaging && $(GO) run . -version '$(VERSION)' $(PLATFORMS)
 
 # Every fuzz target there is, for FUZZTIME each. What is interesting is minimized by ten
 # tries: by time, as is the default, a slow target does nothing else for a minute.
