@@ -9,6 +9,9 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
+// partialEnforcement is what the reason of a report is, or begins with, where the command ended by itself and something did not hold as asked.
+const partialEnforcement = "PARTIAL_ENFORCEMENT"
+
 // Complete adds to a report what only the caller's side knows.
 func Complete(r *status.Report, s *Spec) *status.Report {
 	r.Cmd = redact.Redact(s.Argv)
@@ -20,7 +23,10 @@ func Complete(r *status.Report, s *Spec) *status.Report {
 	facts := host.Current()
 	r.Host = status.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: facts.Release(), UID: facts.UID()}
 	if r.Reason != "" && partial(r) && (r.Status == status.OK || r.Status == status.Failed || r.Status == status.SandboxDenied) {
-		r.Reason = "PARTIAL_ENFORCEMENT"
+		r.Reason = partialEnforcement
+		if r.Ending.Native != "" { // which nothing else in the report says
+			r.Reason += ": " + r.Ending.Native
+		}
 	}
 	r.Normalize()
 	return r

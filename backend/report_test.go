@@ -28,3 +28,15 @@ func TestRefusedReport(t *testing.T) {
 		t.Errorf("a secret: %q", r.Cmd)
 	}
 }
+
+func TestPartialKeepsTheNativeName(t *testing.T) {
+	for native, want := range map[string]string{"": partialEnforcement, "STATUS_DLL_NOT_FOUND (0xC0000135)": partialEnforcement + ": STATUS_DLL_NOT_FOUND (0xC0000135)"} {
+		r := Complete(&status.Report{
+			Status: status.Failed, Reason: "exited with 3: " + native, Ending: status.Ending{Native: native},
+			Enforced: map[status.Capability]status.Enforcement{status.Network: {Enabled: true}},
+		}, &Spec{Policy: &config.Policy{}})
+		if r.Reason != want {
+			t.Errorf("%q, want %q", r.Reason, want)
+		}
+	}
+}

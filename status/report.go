@@ -63,6 +63,7 @@ type Ending struct {
 	After    string   // the signal of the caller's that was passed on before another one ended the command
 	Memory   string   // of MEM_LIMIT: who held it, or was killed
 	NotFound bool     // of EXEC_FAILED: there is no such command
+	Native   string   // what the system calls an end that it has a name of its own for
 	Module   string   // of a module of WebAssembly: what the engine said of its end
 	Remedy   string   // the line of Reason that says what to do
 	ReadOnly []string // trees that were to be overlays, and turned out to be none

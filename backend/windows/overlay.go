@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/confine-run/confine/status"
@@ -23,6 +24,17 @@ type overlay struct {
 	was     map[string]file
 	size    int64 // that was copied
 	skipped int   // links and what is neither file nor directory: they aren't in the copy
+}
+
+// moved is where a name of the caller's, absolute and clean, leads inside: in a tree that was copied, to the copy.
+func moved(name string, all []*overlay) string {
+	for _, o := range slices.Backward(all) {
+		if under(name, o.tree) {
+			depth := len(strings.Split(fold(o.tree), `\`))
+			return strings.Join(append([]string{o.copy}, strings.Split(name, `\`)[depth:]...), `\`)
+		}
+	}
+	return name
 }
 
 // file is what is compared: content, and whether it is a directory.

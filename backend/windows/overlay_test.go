@@ -89,3 +89,12 @@ func TestLargeTreesAreRefusedByName(t *testing.T) {
 		t.Errorf("%d octets in %d files", bytes, files)
 	}
 }
+
+func TestNamesInACopiedTree(t *testing.T) {
+	all := []*overlay{{tree: `C:\a`, copy: `D:\0`}, {tree: `C:\a\b\`, copy: `D:\1`}}
+	for name, want := range map[string]string{`C:\a`: `D:\0`, `c:\A\x\Y`: `D:\0\x\Y`, `C:\a\b`: `D:\1`, `C:\a\b\c.exe`: `D:\1\c.exe`, `C:\ab`: `C:\ab`, `D:\a\b`: `D:\a\b`, `C:\ſ`: `C:\ſ`} {
+		if got := moved(name, all); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}

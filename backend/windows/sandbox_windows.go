@@ -200,9 +200,7 @@ func (s *sandbox) makeTree(t *tree, i int, j *journal) error {
 		if o.skipped > 0 {
 			l.Note(status.Overlay, fmt.Sprintf("links that are not in the copy: %d", o.skipped))
 		}
-		if under(s.start, t.Path) {
-			s.start = at + s.start[len(strings.TrimRight(t.Path, `\`)):]
-		}
+		s.start = s.inside(s.start)
 		return nil
 	}
 	var g granted
@@ -342,15 +340,26 @@ func (s *sandbox) copied() (n int64) {
 	return n
 }
 
+// inside is what a name of the caller's is for processes.
+func (s *sandbox) inside(name string) string {
+	if name != "" && os.IsPathSeparator(name[0]) && filepath.VolumeName(name) == "" {
+		name = filepath.VolumeName(s.start) + name
+	}
+	if !filepath.IsAbs(name) {
+		return name
+	}
+	return moved(filepath.Clean(name), s.overlays)
+}
+
 // Start starts a process.
 func (s *sandbox) Start(x *task.Start) (task.Target, error) {
 	e := x.Exec
 	env := withEnv(s.env, e.Env)
 	dir := s.start
 	if e.Dir != "" {
-		dir = e.Dir
+		dir = s.inside(e.Dir)
 	}
-	path, err := find(e.Argv[0], dir, env)
+	path, err := find(s.inside(e.Argv[0]), dir, env)
 	if err != nil {
 		return nil, err
 	}
@@ -438,6 +447,9 @@ func (s *sandbox) Files() backend.Files {
 	f := hostfiles.Files{Closed: s.box.Done(), Places: []hostfiles.Place{{Dir: s.place, Write: true}}}
 	if s.plan.Start != "" {
 		f.Places = append(f.Places, hostfiles.Place{Dir: s.start})
+	}
+	for _, o := range s.overlays {
+		f.Places = append(f.Places, hostfiles.Place{Dir: o.tree, At: o.copy, Write: true})
 	}
 	for _, t := range s.grown.trees {
 		f.Places = append(f.Places, hostfiles.Place{Dir: t, Write: true})

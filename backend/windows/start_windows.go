@@ -81,7 +81,11 @@ func find(name, dir string, env []string) (string, error) {
 		return ""
 	}
 	if strings.ContainsAny(name, `\/:`) {
-		if !filepath.IsAbs(name) {
+		switch {
+		case filepath.IsAbs(name):
+		case filepath.VolumeName(name) != "": // it counts from a directory of that drive's, which nobody has set
+			return "", missing
+		default:
 			name = filepath.Join(dir, name)
 		}
 		if at := try(filepath.Clean(name)); at != "" {

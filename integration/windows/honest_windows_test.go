@@ -28,6 +28,14 @@ func TestLaunch(t *testing.T) {
 			t.Errorf("exit %s: %d, %+v", code, r.RC, r)
 		}
 	}
+	// Also where not everything holds it is said what the system calls an end.
+	dll := append([]string{everywhere, "--"}, does("exit", fmt.Sprint(0xC0000135))...)
+	if r := report(t, command(t, dll...)); r.Status != status.Failed || r.RC != 0x35 || *r.ExitCode != 0xC0000135 || !strings.HasSuffix(r.Reason, "STATUS_DLL_NOT_FOUND, it or a library of its could not be loaded (0xC0000135)") {
+		t.Errorf("%s, %d, %s", r.Status, r.RC, r.Reason)
+	}
+	if _, errs, _ := run(t, command(t, dll...)); !strings.Contains(errs, "FAILED: it ended with STATUS_DLL_NOT_FOUND") {
+		t.Errorf("%q", errs)
+	}
 	if _, errs, rc := run(t, command(t, everywhere, "--", "no-such-program")); rc != 127 || !strings.Contains(errs, "command not found") {
 		t.Errorf("%d, %q", rc, errs)
 	}

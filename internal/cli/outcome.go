@@ -38,7 +38,7 @@ func outcomes(r *status.Report, p *config.Policy, explicit bool) []record {
 func ending(r *status.Report, p *config.Policy, explicit bool) (record, bool) {
 	switch r.Status {
 	case status.OK, status.Failed:
-		return record{}, false
+		return record{Msg: "it ended with " + r.Ending.Native}, r.Ending.Native != ""
 	case status.Timeout:
 		return record{Msg: config.FormatDuration(p.TimeLimit) + " wall-clock limit reached", Hint: "--time-limit sets another"}, true
 	case status.CPULimit:

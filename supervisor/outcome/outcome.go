@@ -117,7 +117,8 @@ func OutOfMemory(limit int64, detail string) string {
 func (o *Outcome) Verdict() Verdict {
 	v := o.judge()
 	if n, ok := o.Ended.(Native); ok && o.Waited && o.Setup == nil && n.Native() != "" {
-		v.Reason += ": " + n.Native()
+		v.Native = n.Native()
+		v.Reason += ": " + v.Native
 	}
 	return v
 }

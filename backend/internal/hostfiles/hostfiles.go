@@ -3,6 +3,7 @@
 package hostfiles
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 type Place struct {
 	Dir   string // absolute, without symbolic links
 	Write bool   // processes may write in it
+	At    string // where it lies, if that is somewhere else, as of a copy
 }
 
 // Files are those in places. Closed, if not nil, is closed when there are none any more.
@@ -52,7 +54,7 @@ func (f Files) in(op, name string, write bool) (root *os.Root, rel string, err e
 	case write && !best.Write:
 		return fail(fs.ErrPermission)
 	}
-	if root, err = os.OpenRoot(best.Dir); err != nil {
+	if root, err = os.OpenRoot(cmp.Or(best.At, best.Dir)); err != nil {
 		return fail(err)
 	}
 	return root, rel, nil

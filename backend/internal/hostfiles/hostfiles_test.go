@@ -26,7 +26,7 @@ func TestFilesStayInTheirPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(words ...string) string { return filepath.Join(append([]string{base}, words...)...) }
-	for _, dir := range []string{"place", "read", "read/deep", "other"} {
+	for _, dir := range []string{"place", "read", "read/deep", "read/copy", "other"} {
 		if err := os.Mkdir(at(dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -35,12 +35,18 @@ func TestFilesStayInTheirPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed := make(chan struct{})
-	f := Files{Places: []Place{{at("place"), true}, {at("read"), false}, {at("read", "deep"), true}}, Closed: closed}
+	f := Files{Places: []Place{{Dir: at("place"), Write: true}, {Dir: at("read")}, {Dir: at("read", "deep"), Write: true}, {Dir: at("named"), Write: true, At: at("read", "copy")}}, Closed: closed}
 	if err := put(f, at("place", "a"), "one"); err != nil {
 		t.Error(err)
 	}
 	if err := put(f, at("read", "deep", "a"), "one"); err != nil {
 		t.Error(err)
+	}
+	if err := put(f, at("named", "a"), "two"); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(at("read", "copy", "a")); err != nil || string(text) != "two" {
+		t.Errorf("%q, %v", text, err)
 	}
 	if text, err := os.ReadFile(at("place", "a")); err != nil || string(text) != "one" {
 		t.Errorf("%q, %v", text, err)
