@@ -350,6 +350,11 @@ func (c *chaos) finally(key jobs.Key) *jobs.Record {
 				b, _ := os.ReadFile(path)
 				c.Logf("%s:\n%s", path, b)
 			}
+			for _, priority := range jobs.Priorities {
+				info, err := c.Consumer(priority).Info(c.Context())
+				text, _ := json.Marshal(info)
+				c.Logf("the servers' consumer of %s: %v %s", priority, err, text)
+			}
 			c.Fatalf("%s has no end: %v %s", key, err, text)
 		}
 	}

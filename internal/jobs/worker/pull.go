@@ -254,7 +254,7 @@ func (s *shift) share() {
 		back = append(back, d)
 		return true
 	})
-	s.full = s.full || len(back) > 0
+	s.full = s.full || len(back) > 0 && len(s.running) > 0 // what runs may have ended since: nothing else would say so
 	s.mu.Unlock()
 	for _, d := range back {
 		_ = d.Nak()
