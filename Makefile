@@ -79,7 +79,7 @@ generated:
 
 # What is made for every system, and has tests that hold on every one: names of files in the others are those of Linux.
 portable-packages:
-	@echo ./backend/... ./confine/confinetest ./status ./supervisor/outcome ./supervisor/output ./internal/network ./internal/redact ./internal/view ./integration/windows
+	@echo ./backend/... ./confine/confinetest ./status ./supervisor/outcome ./supervisor/output ./internal/network ./internal/redact ./internal/seatbelt/... ./internal/view ./integration/windows
 
 cross:
 	@set -e; for p in $(PLATFORMS); do \

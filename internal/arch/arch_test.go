@@ -62,7 +62,7 @@ var groups = []group{
 		"it makes a profile of what somebody else saw: it runs nothing, and asks by functions that it is given"},
 	{"mock", []string{"confine/confinetest"}, []string{"leaves", "configuration", "seam", "api"},
 		"it meets the seam, and confines nothing"},
-	{"mechanisms", []string{"internal/discover", "internal/explain", "internal/gitdir", "internal/hide", "internal/landlock", "internal/located", "internal/names", "internal/protect", "internal/rootfs",
+	{"mechanisms", []string{"internal/discover", "internal/explain", "internal/seatbelt", "internal/seatbelt/seatbelttest", "internal/gitdir", "internal/hide", "internal/landlock", "internal/located", "internal/names", "internal/protect", "internal/rootfs",
 		"internal/seccomp", "internal/seccomp/inspect", "internal/seccomp/policyfile", "internal/secrets"}, []string{"leaves", "plan", "host files", "view", "mechanisms"},
 		"each compiles policy to data, and acts on nothing"},
 	{"configuration", []string{"internal/config"}, []string{"leaves", "rules", "host files", "view", "mechanisms", "changes"},
