@@ -107,6 +107,7 @@ func (p *Plan) refuse() error {
 		{f.Virtual, "--virtual-fs"},
 		{len(f.Mounts) > 0, "--mount"},
 		{f.EphemeralHome, "--ephemeral-home"},
+		{f.Log, "--log-files"},
 		{q.User != nil, "--user"},
 		{q.CgroupParent != "", "--cgroup-parent"},
 		{p.spec.From != nil, "a snapshot"},
@@ -317,7 +318,7 @@ func (p *Plan) Ask(q config.Ask) (config.Answer, error) {
 			a.Answer, a.Reason, a.Details = config.AnswerNo, "protected", "it is protected in every writable tree"
 		}
 	case q.Kind == config.AskSyscall:
-		return a, errors.ErrUnsupported
+		return a, &config.UsageError{Msg: "system calls are those of Linux, and nothing holds them on Windows", Hint: "leave --syscall away", Err: errors.ErrUnsupported}
 	}
 	return a, nil
 }

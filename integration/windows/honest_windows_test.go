@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/windows"
 
+	"github.com/confine-run/confine/internal/cli"
 	"github.com/confine-run/confine/status"
 )
 
@@ -242,7 +244,57 @@ func TestDoctorAndExplain(t *testing.T) {
 	if rc != 0 && rc != 1 || !strings.Contains(out, "windows-job") || !strings.Contains(out, "granted to the SID of the run") {
 		t.Errorf("%d, %q", rc, out)
 	}
-	if _, errs, rc := run(t, command(t, "selftest")); rc != 125 || !strings.Contains(errs, "of Linux") {
-		t.Errorf("%d, %q", rc, errs)
+}
+
+// TestSubcommands: each works, or says in one sentence what is missing, as docs/SYSTEMS.md has it.
+func TestSubcommands(t *testing.T) {
+	page, err := os.ReadFile("SYSTEMS.md") // beside the test, where the checkout isn't there
+	if err != nil {
+		if page, err = os.ReadFile("../../docs/SYSTEMS.md"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([0-9]+) \\| (.+) \\|\r?$").FindAllStringSubmatch(string(page), -1) {
+		words, want, says := strings.Fields(row[1]), row[2], row[3]
+		seen[words[0]] = true
+		out, errs, rc := run(t, command(t, words...))
+		works := strings.HasPrefix(says, "works")
+		if fmt.Sprint(rc) != want || works == strings.HasPrefix(errs, "[confine]") || !works && !strings.Contains(errs, says) {
+			t.Errorf("confine %s: %d, %.300q, %.100q", row[1], rc, errs, out)
+		}
+		for _, word := range []string{"panic", "goroutine", "/proc", "cgroup", "namespace", "/etc/"} {
+			if data := words[0] == "seccomp" || words[0] == "profiles" || words[0] == "explain"; !data && strings.Contains(out+errs, word) {
+				t.Errorf("confine %s speaks of %s: %q, %q", row[1], word, errs, out)
+			}
+		}
+	}
+	for _, c := range cli.Commands() {
+		if !seen[c.Name] {
+			t.Errorf("the table lacks %q", c.Name)
+		}
+	}
+}
+
+// TestOwnFile: the user's file is where Windows has such files, and one that every user could make on the system's drive doesn't count. (Wine takes
+// that name for one of Unix's, so that only on Windows this could fail.)
+func TestOwnFile(t *testing.T) {
+	c := command(t, "explain", "--", "cmd")
+	planted := filepath.VolumeName(c.Dir) + `\etc`
+	if err := os.Mkdir(planted, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(planted) })
+	for dir, limit := range map[string]string{c.Dir: `time_limit = "7s"`, planted: `cpu_time = "6s"`} {
+		if err := os.MkdirAll(filepath.Join(dir, "confine"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "confine", "confine.toml"), []byte("[sandbox]\n"+limit+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Env = append(os.Environ(), "APPDATA="+c.Dir)
+	if out, errs, _ := run(t, c); !regexp.MustCompile(`wall_time +7s`).MatchString(out) || !regexp.MustCompile(`cpu_time +20s`).MatchString(out) {
+		t.Errorf("%q, %q", out, errs)
 	}
 }

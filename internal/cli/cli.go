@@ -148,7 +148,7 @@ func (s *session) dispatch(c *Command, args []string) int {
 		if s.engine.Beside == nil && len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 			return s.page(c.Name)
 		}
-		err := error(&config.UsageError{Msg: "confine " + c.Name + ": not on this system yet", Hint: "to run a program of that name: confine -- " + c.Name})
+		err := error(&config.UsageError{Msg: "confine " + c.Name + ": it takes " + c.Program + ", which is for Linux alone", Hint: "to run a program of that name: confine -- " + c.Name})
 		if s.engine.Beside != nil {
 			err = s.engine.Beside(c.Program, append([]string{c.Name}, args...))
 		}
@@ -166,6 +166,8 @@ func (s *session) dispatch(c *Command, args []string) int {
 	case err != nil:
 	case line.Help:
 		return s.page(c.Name)
+	case s.engine.Missing != nil && s.engine.Missing(c.Name) != nil:
+		err = s.engine.Missing(c.Name)
 	default:
 		rc, err = h.do(s, &line)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"syscall"
 
 	"github.com/confine-run/confine/backend"
@@ -25,16 +26,34 @@ func Confined() Engine {
 		Doctor: func(context.Context) ([]host.Result, error) {
 			return backends.Doctor(), nil
 		},
-		Clean: backends.Clean(),
+		Clean:   backends.Clean(),
+		Missing: missing,
 	}
+}
+
+// missing is about subcommands that this program does by itself, and not here.
+func missing(subcommand string) error {
+	why := func(msg, remedy string) error {
+		return &config.UsageError{Msg: "confine " + subcommand + ": " + msg, Hint: remedy}
+	}
+	switch subcommand {
+	case "trust":
+		if runtime.GOOS == "windows" {
+			return why("who else may write to a list of trusted files can't be told on Windows", "name the file with --config")
+		}
+	case "learn":
+		return why("nothing on this system sees what a command opens or calls", "learn the profile on Linux; it can be used here")
+	case "selftest":
+		return why("its attempts are those of a program of Linux", "\"confine doctor\" says what holds here, and by what")
+	case "diff", "apply", "discard":
+		return why("what a command changes in an overlay is kept on Linux alone", "--report and --json say what it changed")
+	}
+	return nil
 }
 
 func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
 	if r.Invocation.Record != "" {
 		return nil, &config.UsageError{Msg: "--record can't be had on this system", Hint: "--report and --events can"}
-	}
-	if io.Accesses != nil || io.Passed != nil {
-		return nil, &config.UsageError{Msg: "nothing on this system sees what a command opens or calls", Hint: "learn the profile on Linux; it can be used here"}
 	}
 	spec, err := specOf(r, argv)
 	if err != nil {

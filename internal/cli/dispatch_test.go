@@ -99,9 +99,9 @@ func TestUsageErrorsStartNothing(t *testing.T) {
 		{"switch with a word", []string{"--json=maybe", "ls"}, "json"},
 		{"unknown profile", []string{"-p", "testin", "ls"}, `"testing"`},
 		{"version after an option", []string{"--json", "--version"}, `"confine version"`},
-		{"not there yet", []string{"session", "--", "ls"}, "not on this system yet"},
-		{"not there yet, alone", []string{"serve"}, "not on this system yet"},
-		{"not there yet, words", []string{"session", "new"}, "not on this system yet"},
+		{"not there yet", []string{"session", "--", "ls"}, "which is for Linux alone"},
+		{"not there yet, alone", []string{"serve"}, "which is for Linux alone"},
+		{"not there yet, words", []string{"session", "new"}, "which is for Linux alone"},
 		{"learn from nothing", []string{"learn"}, "learn: no command"},
 		{"learn from another profile", []string{"learn", "-p", "testing", "--", "ls"}, "starts from the profile"},
 		{"learn without the gateway", []string{"learn", "--allow-network", "all", "--", "ls"}, "nobody would see"},
@@ -148,7 +148,7 @@ func TestEverySubcommandIsKnown(t *testing.T) {
 		if r := fake.run(t, "help", c.Name); r.rc != 0 || !strings.HasPrefix(r.out, "confine "+c.Name+" - ") {
 			t.Errorf("help %s: rc %d, %.60q", c.Name, r.rc, r.out)
 		}
-		if r := fake.run(t, c.Name); c.Program != "" && (r.rc != 125 || !strings.Contains(r.err, "not on this system yet")) {
+		if r := fake.run(t, c.Name); c.Program != "" && (r.rc != 125 || !strings.Contains(r.err, "which is for Linux alone")) {
 			t.Errorf("%s: rc %d, %q", c.Name, r.rc, r.err)
 		}
 	}

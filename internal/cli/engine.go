@@ -30,8 +30,10 @@ type Engine struct {
 	// Clean takes back what runs have left that were ended from outside, and says of how many; nil: none leaves anything here.
 	Clean func() (runs int, err error)
 	// Selftest makes the escape attempts under the policy. The error is about the
-	// self-test itself. nil: there are none for this system.
+	// self-test itself. nil: there are none for this system, as Missing says.
 	Selftest func(ctx context.Context, r *config.Resolved) ([]selftest.Result, error)
+	// Missing says why a subcommand can't be had on this system; nil, or nil from it: it can.
+	Missing func(subcommand string) error
 	// Beside becomes a program that lies beside this one and does what a subcommand stands for that needs it. It returns
 	// only with an error; nil: there is no such program.
 	Beside func(program string, args []string) error

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path"
@@ -229,9 +230,6 @@ func (s *session) sources(settings []config.Setting) config.Sources {
 	return src
 }
 
-const plainShell = "/bin/sh"
-
-// shellCommand is an interactive shell inside. On a terminal it gets a pty of its own,
 // slurmCommand is "confine slurm [options] [--] COMMAND [ARG…]".
 func slurmCommand(s *session, line *Line) (int, error) {
 	if len(line.Rest) == 0 {
@@ -266,6 +264,9 @@ func slurmCommand(s *session, line *Line) (int, error) {
 	return s.start(r, line.Rest)
 }
 
+const plainShell = "/bin/sh"
+
+// shellCommand is an interactive shell inside. On a terminal it gets a pty of its own,
 // so that line editing, job control and the prompt are what they are outside.
 func shellCommand(s *session, line *Line) (int, error) {
 	if len(line.Rest) > 0 {
@@ -283,8 +284,11 @@ func shellCommand(s *session, line *Line) (int, error) {
 }
 
 // shellInside is the caller's shell where it can be seen inside, or else a plain
-// one. The plan says which: nothing is started to find out.
+// one. The plan says which: nothing is started to find out. On Windows it is that of the system.
 func (s *session) shellInside(r *config.Resolved) string {
+	if runtime.GOOS == "windows" {
+		return cmp.Or(s.env("ComSpec"), "cmd.exe")
+	}
 	own := s.env("SHELL")
 	if !path.IsAbs(own) || own == plainShell {
 		return plainShell

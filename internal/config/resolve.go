@@ -1,12 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -607,11 +609,16 @@ func (src *Sources) below(dir, fallback string, names ...string) string {
 // SystemFile is the file of the system's administrator.
 const SystemFile = "/etc/confine/confine.toml"
 
-// Here are the sources of a process with these variables, in the current directory, without flags.
+// Here are the sources of a process with these variables, in the current directory, without flags. On Windows there is no file of the
+// system: every user may make directories on its drive, and most in %ProgramData%.
 func Here(environ []string, system string) Sources {
 	src := Sources{Environ: environ, SystemFile: system, UID: os.Getuid()}
 	src.Dir, _ = os.Getwd() // none if it was removed
 	src.Home, src.ConfigHome, src.DataHome = src.env("HOME"), src.env("XDG_CONFIG_HOME"), src.env("XDG_DATA_HOME")
+	if runtime.GOOS == "windows" {
+		src.SystemFile, src.Home = "", src.env("USERPROFILE")
+		src.ConfigHome, src.DataHome = cmp.Or(src.ConfigHome, src.env("APPDATA")), cmp.Or(src.DataHome, src.env("LOCALAPPDATA"))
+	}
 	return src
 }
 
