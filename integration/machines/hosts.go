@@ -59,8 +59,7 @@ var machines = []machine{
 		scripts: [][]string{tree}},
 	{name: "hybrid", kernel: "6.1", place: orders.Plain, cgroups: orders.Hybrid,
 		what:    "cgroup v1, with v2 beside it for processes only, as root",
-		scripts: [][]string{tree},
-		few:     [][]string{groups}},
+		scripts: [][]string{tree}},
 	{name: "newer", kernel: "6.18", place: orders.Plain, user: true, cgroups: orders.Unified,
 		what:    "a newer kernel, as an ordinary user, no cgroup delegated",
 		scripts: [][]string{{"filesystem_outside", "limits_tasks"}, names}},
@@ -68,11 +67,11 @@ var machines = []machine{
 		what:    "an older kernel without nftables, as an ordinary user, no cgroup delegated",
 		noNft:   true,
 		scripts: [][]string{tree, {"filesystem_outside", "privileges", "overlay_review", "network_listeners"}},
-		few:     [][]string{{"filesystem_outside", "privileges", "overlay_review", "network_listeners"}}}, // "oldest" has the tree
+		few:     [][]string{{"overlay_review", "network_listeners"}}}, // "oldest" has the tree and the walls
 	{name: "oldest", kernel: "5.10", place: orders.Plain, user: true, cgroups: orders.Unified,
 		what:    "the oldest kernel that Debian has, as an ordinary user, no cgroup delegated",
 		scripts: [][]string{tree, walls, {"network_names"}},
-		few:     [][]string{tree, walls, {"network_names"}}},
+		few:     [][]string{{"stop_survivors", "limits_cpu", "limits_memory", "fallback_tasks"}, walls, {"network_names"}}},
 	{name: "no-userns-root", kernel: "6.12", place: orders.Plain, cgroups: orders.Unified,
 		sysctls: map[string]string{"user.max_user_namespaces": "0"},
 		what:    "`user.max_user_namespaces=0`, as root",
@@ -89,7 +88,7 @@ var machines = []machine{
 	{name: "container", kernel: "6.12", place: orders.Container, partial: true, cgroups: orders.Unified,
 		what:    "a container as Docker starts it, its seccomp profile and capabilities, no user namespace, as its root",
 		scripts: [][]string{bare},
-		few:     [][]string{bare}},
+		few:     [][]string{{"host_no_userns", "limits_memory", "limits_tasks"}}}, // "no-userns-user" has the others
 }
 
 // kernel is a series of Debian's.

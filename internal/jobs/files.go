@@ -16,8 +16,12 @@ import (
 // MaxFile is the most bytes of an input or of outputs.
 const MaxFile = 1 << 30
 
-// fileTime is how long it may take to move one.
-const fileTime = 10 * time.Minute
+// fileTime is how long one try to move a file of so many bytes may take: 1 MiB/s, and what a request takes. When a server fails, messages of it are
+// lost, and whoever waits for them is told nothing.
+func fileTime(bytes int64) time.Duration { return 2*apiTime + time.Duration(bytes>>20)*time.Second }
+
+// tries are how often a file is moved anew.
+const tries = 3
 
 func validDigest(s string) bool {
 	b, err := hex.DecodeString(s)
@@ -75,20 +79,37 @@ func (b *bounded) Write(p []byte) (int, error) {
 }
 
 // Store keeps a file under its digest, unless it is there already and has half of its time yet.
-func (q *Queue) Store(ctx context.Context, s *Spool) error {
-	ctx, cancel := context.WithTimeout(ctx, fileTime)
-	defer cancel()
-	brief, done := context.WithTimeout(ctx, apiTime)
-	defer done()
-	info, err := q.files.GetInfo(brief, s.Digest)
+func (q *Queue) Store(ctx context.Context, s *Spool) (err error) {
+	for range tries {
+		if err = store(ctx, q, s); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+func store(ctx context.Context, q *Queue, s *Spool) error {
+	info, err := q.fileInfo(ctx, s.Digest)
 	if err == nil && info.Size == uint64(s.Size) && time.Since(info.ModTime) < Keep/2 {
 		return nil
 	}
-	if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+	if err != nil && !errors.Is(err, ErrNoFile) {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, fileTime(s.Size))
+	defer cancel()
 	_, err = q.files.Put(ctx, jetstream.ObjectMeta{Name: s.Digest}, s.Reader())
 	return err
+}
+
+func (q *Queue) fileInfo(ctx context.Context, digest string) (*jetstream.ObjectInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTime)
+	defer cancel()
+	info, err := q.files.GetInfo(ctx, digest)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return nil, ErrNoFile
+	}
+	return info, err
 }
 
 // ErrNoFile: a file isn't there, or not any more.
@@ -98,7 +119,7 @@ var ErrNoFile = errors.New("the servers don't have it, or not any more")
 func (q *Queue) Fetch(ctx context.Context, dir, digest string) (*Spool, error) {
 	var s *Spool
 	var err error
-	for range 3 { // somebody may store it anew just now
+	for range tries { // somebody may store it anew just now
 		if s, err = fetch(ctx, q, dir, digest); err == nil || errors.Is(err, ErrNoFile) || ctx.Err() != nil {
 			break
 		}
@@ -110,7 +131,11 @@ func fetch(ctx context.Context, q *Queue, dir, digest string) (*Spool, error) {
 	if !validDigest(digest) {
 		return nil, fmt.Errorf("%.100q is no digest", digest)
 	}
-	ctx, cancel := context.WithTimeout(ctx, fileTime)
+	info, err := q.fileInfo(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, fileTime(int64(min(info.Size, MaxFile))))
 	defer cancel()
 	o, err := q.files.Get(ctx, digest)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
