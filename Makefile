@@ -13,7 +13,7 @@ ENTRY   := -E main.entry
 # What it has to compile for.
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 # The same for vet; an architecture makes no difference to it but on Linux.
-VETTED    := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
+VETTED    := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
 # No cgo anywhere, so that one static binary runs on every distribution.
 export CGO_ENABLED := 0

@@ -12,6 +12,9 @@ import (
 var broad = [...]string{
 	"/", "/home", "/root", "/tmp", "/var", "/var/tmp", "/var/lib", "/run", "/run/user", "/etc", "/opt",
 	"/usr", "/mnt", "/media", "/srv", "/boot", "/nix", "/gnu",
+	// Of macOS.
+	"/Applications", "/Library", "/System", "/Users", "/Users/Shared", "/Volumes", "/opt/homebrew", "/private", "/private/etc", "/private/tmp",
+	"/private/var", "/private/var/folders", "/private/var/tmp",
 }
 
 // kernelTrees are views of the kernel, broad at every depth.

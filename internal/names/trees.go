@@ -46,7 +46,7 @@ type NamedTree struct {
 var checkouts = [...]string{".git", ".hg", ".jj", ".svn"}
 
 // scratchDirs are where everybody makes trees.
-var scratchDirs = [...]string{TmpDir, VarTmpDir, "/dev/shm"}
+var scratchDirs = [...]string{TmpDir, VarTmpDir, "/dev/shm", "/private/tmp", "/private/var/tmp", "/private/var/folders"}
 
 // Look finds what is named, once.
 func (t *Trees) Look() {

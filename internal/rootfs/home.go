@@ -67,6 +67,8 @@ func (c *compiler) readableHome() error {
 	for _, e := range entries {
 		if e.Name[0] == '.' {
 			dots[e.Name] = true
+		} else if c.In.MacOS && e.Name == library {
+			c.homeLibrary()
 		} else {
 			c.homeEntry(e.Name, view.Read, secrets.HomeDepth-1, whyHome)
 		}

@@ -22,6 +22,10 @@ func (c *system) show() error {
 	if c.In.Rootfs != "" {
 		return c.imageSystem()
 	}
+	if c.In.MacOS {
+		c.showMacOS()
+		return nil
+	}
 	c.systemTree("/usr")
 	for _, name := range rootLinks {
 		target, err := c.Host.Readlink(name)
@@ -228,6 +232,9 @@ func (c *system) private() error {
 			why = whyNoDots
 		}
 		c.give(c.Home, 0o700, why, view.FromHome)
+	}
+	if c.In.MacOS { // what is private is one place, by variables
+		return nil
 	}
 	if !c.In.TempDir {
 		c.Made = append(c.Made, view.DirAt(names.TmpDir))

@@ -80,7 +80,8 @@ type Input struct {
 	Resolver   string
 	// Stranger is an id that no file belongs to and that is mapped, too, for uid 0; 0 is none.
 	Stranger  uint32
-	Bare      bool // nothing is mounted: Landlock holds the rules, or nothing does
+	Bare      bool // nothing is mounted: Landlock holds the rules, or seatbelt, or nothing does
+	MacOS     bool // the host's system is that; Bare, too
 	OwnUserns bool // mounts are made in a user namespace of the run's own
 	// SocketsHeld: Landlock keeps the host's unix sockets out of reach, wherever they are.
 	SocketsHeld bool

@@ -244,3 +244,30 @@ func Input(h hostfs.Host, change func(*view.Input)) view.Input {
 	}
 	return in
 }
+
+// macOS is what a host of that has.
+var macOS = []string{
+	"/System/Library/Frameworks/x=1", "/System/Volumes/Data/Users/u/.ssh/id=secret", "/bin/sh*", "/usr/bin/true*", "/usr/lib/dyld*", "/usr/share/zoneinfo/UTC=x", "/usr/local/bin/",
+	"/usr/local/var/postgres/base=secret", "/opt/homebrew/bin/", "/opt/homebrew/var/mysql/base=secret", "/opt/homebrew/Cellar/git/2/bin/git*",
+	"/opt/homebrew/bin/git -> ../Cellar/git/2/bin/git", "/tmp -> private/tmp", "/var -> private/var", "/etc -> private/etc", "/private/tmp/other=secret",
+	"/private/var/tmp/", "/private/var/folders/ab/cd/T/", "/private/etc/hosts=x", "/private/etc/passwd=x", "/private/etc/master.passwd=secret",
+	"/private/etc/localtime -> /var/db/timezone/zoneinfo/UTC", "/private/var/db/timezone/zoneinfo/UTC=x", "/Library/Keychains/System.keychain=secret",
+	"/Library/Developer/CommandLineTools/usr/bin/git*", "/dev/null#", "/dev/disk0#", "/Users/u/.ssh/id=secret", "/Users/u/p/src/a=1",
+	"/Users/u/Library/Keychains/login.keychain-db=secret", "/Users/u/Library/Python/3.9/bin/x*", "/Users/u/Documents/d=1", "/Users/v/d=secret", "/Volumes/Other/d=secret",
+}
+
+// MacOS is a host of that, with further lines.
+func MacOS(t testing.TB, extra ...string) *Host {
+	return New(t, append(append([]string{}, macOS...), extra...)...)
+}
+
+// MacInput is that of a plain run by an ordinary user in ~/p of MacOS.
+func MacInput(h hostfs.Host, change func(*view.Input)) view.Input {
+	return Input(h, func(in *view.Input) {
+		in.Dir, in.HomeDir, in.UID, in.AccessUID, in.GID, in.AccessGID, in.Bare, in.MacOS = "/Users/u/p", "/Users/u", 501, 501, 20, 20, true, true
+		in.Env = func(k string) string { return map[string]string{"PATH": "/opt/homebrew/bin:/usr/bin:/bin"}[k] }
+		if change != nil {
+			change(in)
+		}
+	})
+}
