@@ -68,7 +68,7 @@ func (c *compiler) readableHome() error {
 		if e.Name[0] == '.' {
 			dots[e.Name] = true
 		} else if c.In.MacOS && e.Name == library {
-			c.homeLibrary()
+			homeLibrary(c)
 		} else {
 			c.homeEntry(e.Name, view.Read, secrets.HomeDepth-1, whyHome)
 		}

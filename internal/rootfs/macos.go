@@ -22,7 +22,7 @@ func (c *system) showMacOS() {
 const library = "Library"
 
 // homeLibrary shows the parts of it that programs are started from. The rest are credentials, letters, and what other programs keep.
-func (c *compiler) homeLibrary() {
+func homeLibrary(c *compiler) {
 	for i := range macLibrary {
 		c.homeEntry(library+"/"+macLibrary[i].path, view.Read, 0, whyHome+": "+macLibrary[i].reason)
 	}
