@@ -132,7 +132,7 @@ func inDeb(t *testing.T, dir, deb string) {
 		if os.Geteuid() == 0 {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUser, Gid: ordinaryUser}}
 		}
-		if text, err := cmd.CombinedOutput(); err != nil || string(text) != "from the package\n" {
+		if text, err := cmd.Output(); err != nil || string(text) != "from the package\n" {
 			t.Errorf("%q, %v", text, err)
 		}
 	})
