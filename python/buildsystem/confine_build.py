@@ -29,7 +29,12 @@ PYTHON = Path(__file__).resolve().parents[1]
 ROOT = PYTHON.parent
 SOURCE = PYTHON / "src"
 MODULE = "github.com/confine-run/confine"
-PROGRAMS = {"confine": ".", "confine-server": "./cmd/confine-server", "confine-vm": "./cmd/confine-vm", "confine-wasm": "./cmd/confine-wasm"}
+PROGRAMS = {
+    "confine": ".",
+    "confine-server": "./cmd/confine-server",
+    "confine-vm": "./cmd/confine-vm",
+    "confine-wasm": "./cmd/confine-wasm",
+}
 
 # What is static runs with every C library; Go needs macOS 12.
 TAGS = {
