@@ -24,6 +24,8 @@ const (
 	workerStream  = "KV_confine-workers"
 	recordBucket  = "confine-records"
 	workerBucket  = "confine-workers"
+	sessionBucket = "confine-sessions"
+	sessionStream = "KV_confine-sessions"
 	fileBucket    = "confine-files"
 	fileStream    = "OBJ_confine-files"
 	jobSubject    = "confine.jobs."
@@ -31,6 +33,9 @@ const (
 	deadSubject   = "confine.dead."
 	workerSubject = "confine.worker."
 	recordSubject = "$KV." + recordBucket + "."
+	visitSubject  = "confine.sessions."
+
+	sessionSubject = "$KV." + sessionBucket + "."
 )
 
 // AckWait is how long a message may be with a worker that says nothing of it.
@@ -54,6 +59,8 @@ func layout(replicas int, store int64) []jetstream.StreamConfig {
 			MaxBytes: 3 * sixteenth, Duplicates: 2 * time.Minute, DenyDelete: true, AllowRollup: true, AllowDirect: true, AllowMsgTTL: true},
 		{Name: workerStream, Subjects: []string{"$KV." + workerBucket + ".>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
 			MaxBytes: sixteenth / 16, Duplicates: 2 * time.Minute, DenyDelete: true, AllowRollup: true, AllowDirect: true, AllowMsgTTL: true},
+		{Name: sessionStream, Subjects: []string{sessionSubject + ">"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, MaxMsgSize: maxJob,
+			MaxBytes: sixteenth / 4, Duplicates: 2 * time.Minute, DenyDelete: true, AllowRollup: true, AllowDirect: true, AllowMsgTTL: true},
 		{Name: outputStream, Subjects: []string{outputSubject + ">"}, MaxMsgsPerSubject: 10_000, Discard: jetstream.DiscardOld,
 			MaxBytes: 3 * sixteenth, MaxAge: Keep, Duplicates: 2 * time.Minute, AllowDirect: true},
 		{Name: deadStream, Subjects: []string{deadSubject + ">"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardOld,

@@ -33,9 +33,9 @@ func (q *Queue) Enlist(ctx context.Context, info WorkerInfo) (*Lease, error) {
 }
 
 // Renew says that the worker is there. One at a time does.
-func (l *Lease) Renew(ctx context.Context, used Need, jobs int) error {
+func (l *Lease) Renew(ctx context.Context, used Need, jobs, sessions int) error {
 	l.mu.Lock()
-	l.info.Used, l.info.Jobs = used, jobs
+	l.info.Used, l.info.Jobs, l.info.Sessions = used, jobs, sessions
 	l.mu.Unlock()
 	err := l.write(ctx)
 	if !errors.Is(err, ErrChanged) {

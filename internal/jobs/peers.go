@@ -15,8 +15,11 @@ type WorkerInfo struct {
 	Host  string  `json:"host"`
 	Lease Seconds `json:"lease"` // it ends what it runs when it could not write this for as long
 	Room  Need    `json:"room"`
-	Used  Need    `json:"used"`
-	Jobs  int     `json:"jobs"`
+	// Identity is the digest of the certificate that its sessions are reached by; empty: it has none.
+	Identity string `json:"identity,omitempty"`
+	Used     Need   `json:"used"`
+	Jobs     int    `json:"jobs"`
+	Sessions int    `json:"sessions,omitempty"`
 	// Gone: it runs nothing any more, and never will. Who writes it for another has waited for that.
 	Gone bool `json:"gone,omitempty"`
 	Beat int64

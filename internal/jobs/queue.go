@@ -42,6 +42,7 @@ type Queue struct {
 	files     jetstream.ObjectStore
 	records   jetstream.KeyValue
 	workers   jetstream.KeyValue
+	sessions  jetstream.KeyValue
 	ackWait   time.Duration
 }
 
@@ -139,6 +140,9 @@ func (q *Queue) open(ctx context.Context, o *Options) error {
 	if err == nil {
 		q.workers, err = q.js.KeyValue(ctx, workerBucket)
 	}
+	if err == nil {
+		q.sessions, err = q.js.KeyValue(ctx, sessionBucket)
+	}
 	return err
 }
 
@@ -155,7 +159,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 }
 
 // ErrChanged: somebody else has changed a record since it was read.
-var ErrChanged = errors.New("somebody else has changed the record of the job")
+var ErrChanged = errors.New("somebody else has changed the record")
 
 // put writes a value, if the last of its subject is of this revision; 0: there is none. That is decided by the servers.
 func (q *Queue) put(ctx context.Context, subject string, v any, revision uint64, ttl time.Duration) (uint64, error) {

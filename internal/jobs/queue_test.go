@@ -204,7 +204,7 @@ func TestAWorkerThatIsSilentIsGoneAndStaysSo(t *testing.T) {
 	peers := q.Peers()
 	began := time.Now()
 	for time.Since(began) < time.Second {
-		if err := lease.Renew(t.Context(), jobs.Need{}, 0); err != nil {
+		if err := lease.Renew(t.Context(), jobs.Need{}, 0, 0); err != nil {
 			t.Fatal(err)
 		}
 		if presence, err := peers.See(t.Context(), lease.Name); presence == jobs.Gone || err != nil {
@@ -230,7 +230,7 @@ func TestAWorkerThatIsSilentIsGoneAndStaysSo(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if err := lease.Renew(t.Context(), jobs.Need{}, 0); !errors.Is(err, jobs.ErrGone) {
+	if err := lease.Renew(t.Context(), jobs.Need{}, 0, 0); !errors.Is(err, jobs.ErrGone) {
 		t.Errorf("it came back: %v", err)
 	}
 	if lease.Left() > 0 {

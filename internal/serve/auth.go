@@ -49,7 +49,7 @@ func (s *Server) admit(r *http.Request) (*sockets.Peer, error) {
 		return nil, fail(http.StatusForbidden, codeForbidden, "nobody knows who asks")
 	case p.TCP && !s.named(r.Host):
 		return nil, fail(http.StatusForbidden, codeForbidden, "the server does not go by the name in Host").hint("ask for its address")
-	case p.TCP, p.UID >= 0 && (p.UID == os.Geteuid() || slices.Contains(s.AllowUIDs, p.UID)):
+	case p.TCP, p.Account != "", p.UID >= 0 && (p.UID == os.Geteuid() || slices.Contains(s.AllowUIDs, p.UID)):
 		return p, nil
 	}
 	return nil, fail(http.StatusForbidden, codeForbidden, "this user may not use the server").hint("the server's owner allows it by --allow-uid")
@@ -63,12 +63,17 @@ func (s *Server) authenticate(r *http.Request) (sandboxes.Owner, error) {
 		return "", err
 	case p.TCP:
 		return s.byToken(r)
+	case p.Account != "":
+		return OwnerOfAccount(p.Account), nil
 	}
 	return OwnerOf(p.UID), nil
 }
 
 // OwnerOf is a user of this system.
 func OwnerOf(uid int) sandboxes.Owner { return sandboxes.Owner("uid:" + strconv.Itoa(uid)) }
+
+// OwnerOfAccount is somebody whom whoever listens vouches for.
+func OwnerOfAccount(name string) sandboxes.Owner { return sandboxes.Owner("account:" + name) }
 
 // named says whether a Host is that of the server: an address or localhost, and a port that it listens on. Other names may be
 // those of a page that had them lead here.

@@ -24,17 +24,20 @@ import (
 // Client speaks to a server.
 type Client struct {
 	http.Client
-	socket string // of a unix socket; else:
-	base   string // "http://HOST:PORT"
-	token  string
+	dial  func(context.Context) (net.Conn, error)
+	base  string // "http://HOST:PORT"
+	token string
 }
 
 // NewClient makes one of a server on a unix socket. Nothing is connected yet.
 func NewClient(socket string) *Client {
-	c := &Client{socket: socket, base: "http://confine"}
-	c.Transport = &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return c.dial(ctx)
-	}}
+	return NewClientBy(func(ctx context.Context) (net.Conn, error) { return sockets.Dial(ctx, socket) })
+}
+
+// NewClientBy makes one of a server that is reached by connections of another kind.
+func NewClientBy(dial func(context.Context) (net.Conn, error)) *Client {
+	c := &Client{dial: dial, base: "http://confine"}
+	c.Transport = &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
 	return c
 }
 
@@ -47,14 +50,10 @@ func NewClientOf(address, token string) (*Client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.User != nil {
 		return nil, &config.UsageError{Msg: fmt.Sprintf("%q is no address of a server", address), Hint: "it is unix:PATH, http://HOST:PORT or https://HOST:PORT"}
 	}
-	c := &Client{base: u.Scheme + "://" + u.Host, token: token}
+	c := &Client{base: u.Scheme + "://" + u.Host, token: token, dial: func(context.Context) (net.Conn, error) { return nil, errors.ErrUnsupported }}
 	c.Transport = &http.Transport{DisableCompression: true, DialContext: (&net.Dialer{}).DialContext}
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
-}
-
-func (c *Client) dial(ctx context.Context) (net.Conn, error) {
-	return sockets.Dial(ctx, c.socket)
 }
 
 // Error is what a server refused.

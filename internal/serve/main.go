@@ -212,7 +212,7 @@ func (s *Server) ceiling(word string) (*config.Policy, error) {
 	}
 	s.Sources.Dir = dir // what it is compared with is resolved, too
 	p, files, err := config.LoadCeiling(s.Sources, word)
-	if s.ceilingFiles = files; err == nil && s.Profile == "" && slices.Contains(config.Profiles(), word) {
+	if s.CeilingFiles = files; err == nil && s.Profile == "" && slices.Contains(config.Profiles(), word) {
 		s.Profile = word
 	}
 	return p, err

@@ -127,8 +127,8 @@ func (s *Server) spec(doc policyDoc, dir string) (*backend.Spec, error) {
 		return nil, err
 	}
 	r.Policy = *policy.Hiding(s.Hidden) // one policy, whoever changes it later
-	return &backend.Spec{Policy: policy, Resolved: r, Dir: src.Dir, Environ: s.Environ, ConfigFiles: slices.Concat(r.Protected, s.ceilingFiles),
-		Ceiling: s.Ceiling.Hiding(s.Hidden), CeilingDir: s.Sources.Dir}, nil
+	return &backend.Spec{Policy: policy, Resolved: r, Dir: src.Dir, Environ: s.Environ, ConfigFiles: slices.Concat(r.Protected, s.CeilingFiles),
+		Ceiling: s.Ceiling.Hiding(s.Hidden), CeilingDir: cmp.Or(s.Sources.Dir, "/")}, nil
 }
 
 // lift takes away what a profile says of how long a run may take: a sandbox has a lifetime, and its processes what is asked of each. What

@@ -45,8 +45,10 @@ type Server struct {
 	E2B, Alone bool
 	// Version is the program's.
 	Version string
-
-	ceilingFiles []string // that the ceiling was read from
+	// CeilingFiles are those that the ceiling was read from.
+	CeilingFiles []string
+	// More answers requests to what is below /more/ with a document; nil: there is nothing.
+	More func(r *http.Request, owner sandboxes.Owner) (any, error)
 
 	pace    pace
 	ports   map[string]bool // of TCP
@@ -141,6 +143,17 @@ func (s *Server) handler() http.Handler {
 			continue
 		}
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, methods) })
+	}
+	if s.More != nil {
+		mux.HandleFunc("/more/", func(w http.ResponseWriter, r *http.Request) {
+			s.serve(w, r, map[string]route{http.MethodPost: {do: func(c *call) error {
+				doc, err := s.More(c.Request, c.owner)
+				if err == nil {
+					reply(c.w, http.StatusOK, doc)
+				}
+				return err
+			}}})
+		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, nil) })
 	var other *e2bSide

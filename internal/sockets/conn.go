@@ -111,9 +111,10 @@ func (c *conn) Write(b []byte) (int, error) {
 
 // Peer is who is at the other end of a connection.
 type Peer struct {
-	UID  int  // of a unix socket; -1: nobody knows
-	TCP  bool // a token is needed
-	conn *conn
+	UID     int    // of a unix socket; -1: nobody knows
+	TCP     bool   // a token is needed
+	Account string // whoever has let the connection in vouches for that
+	conn    *conn
 }
 
 type peerKey struct{}
@@ -122,8 +123,11 @@ type peerKey struct{}
 func Context(ctx context.Context, c net.Conn) context.Context {
 	p := &Peer{UID: -1, TCP: true}
 	if p.conn, _ = c.(*conn); p.conn != nil {
-		if unix, ok := p.conn.Conn.(*net.UnixConn); ok {
-			p.UID, p.TCP = peerUID(unix), false
+		switch inner := p.conn.Conn.(type) {
+		case *net.UnixConn:
+			p.UID, p.TCP = peerUID(inner), false
+		case interface{ Account() string }:
+			p.Account, p.TCP = inner.Account(), false
 		}
 	}
 	return context.WithValue(ctx, peerKey{}, p)
@@ -158,6 +162,11 @@ func (p *Peer) HungUp() bool {
 	if p == nil || p.conn == nil {
 		return false
 	}
-	c, ok := p.conn.Conn.(syscall.Conn)
-	return ok && hungUp(c)
+	switch c := p.conn.Conn.(type) {
+	case interface{ HungUp() bool }:
+		return c.HungUp()
+	case syscall.Conn:
+		return hungUp(c)
+	}
+	return false
 }

@@ -174,7 +174,7 @@ func (s *shift) renew(ctx context.Context) {
 		s.mu.Unlock()
 		once, cancel := context.WithTimeout(ctx, s.opts.Lease/2)
 		defer cancel()
-		_ = s.lease.Renew(once, used, n) // when it can't be, there is less left of it
+		_ = s.lease.Renew(once, used, n, 0) // when it can't be, there is less left of it
 	})
 }
 
