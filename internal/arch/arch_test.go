@@ -125,7 +125,7 @@ var groups = []group{
 		"it says what becomes of jobs, and runs none"},
 	{"queue's server", []string{"internal/jobs/embedded"}, []string{"leaves", "queue"},
 		"it is a server like any other, in a process of its own"},
-	{"worker", []string{"internal/jobs/worker"}, []string{"trees of files", "leaves", "configuration", "seam", "pools", "queue", "sandboxes", "server"},
+	{"worker", []string{"internal/jobs/worker"}, []string{"trees of files", "leaves", "configuration", "seam", "pools", "queue", "sandboxes", "sockets", "server"},
 		"it runs what the queue has, in what a backend has built, and holds sessions for a server of its own"},
 	{"queue's commands", []string{"internal/jobs/command"}, []string{"trees of files", "leaves", "configuration", "seam", "queue", "queue's server", "worker", "sessions", "server", "sandboxes", "command line", "terminals"},
 		"they take the options of a run"},

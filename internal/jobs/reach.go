@@ -72,9 +72,12 @@ type Door struct {
 	config  *tls.Config
 }
 
+// SessionSubject is where a worker is visited for an account.
+func SessionSubject(account, worker string) string { return visitSubject + account + "." + worker }
+
 // Open lets others in.
 func (l *Lease) Open(id *Identity) (*Door, error) {
-	t, err := tunnel.Listen(l.q.nc, visitSubject+"*."+l.Name)
+	t, err := tunnel.Listen(l.q.nc, SessionSubject("*", l.Name))
 	if err != nil {
 		return nil, err
 	}
@@ -107,13 +110,13 @@ func (e *AbsentError) Error() string {
 func (e *AbsentError) Unwrap() error { return e.Err }
 
 // Reach connects to a worker, for an account.
-func (q *Queue) Reach(ctx context.Context, account, worker string) (net.Conn, error) {
+func (s Sessions) Reach(ctx context.Context, account, worker string) (net.Conn, error) {
 	if !ValidName(account) || !ValidName(worker) {
 		return nil, fmt.Errorf("%.100q, %.100q: no account, or no worker", account, worker)
 	}
 	brief, cancel := context.WithTimeout(ctx, apiTime)
 	defer cancel()
-	e, err := q.workers.Get(brief, worker)
+	e, err := s.q.workers.Get(brief, worker)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, &AbsentError{worker, err}
 	}
@@ -127,7 +130,7 @@ func (q *Queue) Reach(ctx context.Context, account, worker string) (net.Conn, er
 	if info.Gone {
 		return nil, &AbsentError{worker, errors.New("it is gone")}
 	}
-	c, err := tunnel.Dial(brief, q.nc, visitSubject+account+"."+worker)
+	c, err := tunnel.Dial(brief, s.q.nc, SessionSubject(account, worker))
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		err = &AbsentError{worker, err}
 	}
@@ -137,8 +140,8 @@ func (q *Queue) Reach(ctx context.Context, account, worker string) (net.Conn, er
 	secure := tls.Client(c, &tls.Config{
 		InsecureSkipVerify: true, // of names and authorities: it is compared with the one that is known
 		MinVersion:         tls.VersionTLS13,
-		VerifyConnection: func(s tls.ConnectionState) error {
-			if len(s.PeerCertificates) != 1 || subtle.ConstantTimeCompare([]byte(digestOf(s.PeerCertificates[0].Raw)), []byte(info.Identity)) != 1 {
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if len(state.PeerCertificates) != 1 || subtle.ConstantTimeCompare([]byte(digestOf(state.PeerCertificates[0].Raw)), []byte(info.Identity)) != 1 {
 				return errors.New("somebody else answers for the worker " + worker)
 			}
 			return nil

@@ -217,3 +217,27 @@ func each[T any](ctx context.Context, s Sessions, pattern string, do func(word s
 		}
 	}
 }
+
+// Change makes one change of a record, whoever else makes some. next says what it is to become by what it is; nil: it stays. An answer
+// that is lost is asked for again until ctx ends, so that next is to know what it has written.
+func (s Sessions) Change(ctx context.Context, key SessionKey, next func(KeptSession) (*Session, error)) (KeptSession, error) {
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		k, err := s.Get(ctx, key)
+		if err == nil {
+			var to *Session
+			if to, err = next(k); err != nil || to == nil {
+				return k, err
+			}
+			var revision uint64
+			if revision, err = s.Put(ctx, k, to); err == nil {
+				return KeptSession{key, revision, to}, nil
+			}
+		}
+		if !errors.Is(err, ErrChanged) && !again(err) {
+			return k, err
+		}
+		if !wait(ctx, pause) {
+			return k, errors.Join(err, ctx.Err())
+		}
+	}
+}

@@ -86,6 +86,11 @@ func problemOf(err error) *problem {
 	if errors.As(err, &p) {
 		return p
 	}
+	if other := (*Error)(nil); errors.As(err, &other) {
+		p := fail(other.Status, other.Code, other.Detail).hint(other.Hint)
+		p.Report, p.Paths, p.More = other.Report, other.Paths, other.More
+		return p
+	}
 	if p = changeProblem(err); p == nil {
 		p = snapshotProblem(err)
 	}
@@ -176,6 +181,9 @@ func plainProblem(code int, text string) (kind string, body []byte) {
 }
 
 const problemType = "application/problem+json"
+
+// Refuse writes an error.
+func Refuse(w http.ResponseWriter, err error) { refuse(w, err) }
 
 // refuse writes an error.
 func refuse(w http.ResponseWriter, err error) {

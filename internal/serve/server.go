@@ -50,13 +50,18 @@ type Server struct {
 	// More answers requests to what is below /more/ with a document; nil: there is nothing.
 	More func(r *http.Request, owner sandboxes.Owner) (any, error)
 
-	pace    pace
-	ports   map[string]bool // of TCP
-	keys    keys
-	stats   stats
+	pace  pace
+	ports map[string]bool // of TCP
+	answers
 	reviews reviews
 	pools   []*profilePool
 	shares
+}
+
+// answers are what was given, and how often.
+type answers struct {
+	keys  keys
+	stats stats
 }
 
 // shares are what each owner has of the server now.

@@ -52,26 +52,37 @@ type Conn struct {
 	err     error // it is broken
 	done    bool  // Close was called
 
-	// What is sent: kept are the bytes from confirmed on, and of those the ones before sent were sent.
-	kept            []byte
-	confirmed, sent uint64
-	limit           uint64
-	end             bool // after them, nothing
-	endConfirmed    bool
-	progress        time.Time // when something was confirmed, or sent while nothing was to be
-	repeated        time.Time // when it was sent again
-
-	// What was received and not read.
-	unread []byte
-	have   uint64
-	over   bool // after that, nothing
-	told   uint64
-
-	heard, spoke time.Time
-	nobody       bool // the servers say so, since it was heard
+	sending
+	receiving
+	hearing
 
 	read, write deadline
 	tick        *time.Timer
+}
+
+// sending are the bytes that go out: kept are those from confirmed on, of which the ones before sent were sent.
+type sending struct {
+	kept            []byte
+	confirmed, sent uint64
+	limit           uint64 // the other end has room for
+	end             bool   // after them, nothing
+	endConfirmed    bool
+	progress        time.Time // when something was confirmed, or sent while nothing was to be
+	repeated        time.Time // when it was sent again
+}
+
+// receiving are those that came, and were not read.
+type receiving struct {
+	unread []byte
+	have   uint64
+	over   bool   // after that, nothing
+	told   uint64 // up to where the other end was told that it may send
+}
+
+// hearing is what is known of the other end.
+type hearing struct {
+	heard, spoke time.Time
+	nobody       bool // the servers say so, since it was heard
 }
 
 // deadline wakes who waits.
@@ -84,7 +95,8 @@ func (d *deadline) over() bool { return !d.at.IsZero() && !time.Now().Before(d.a
 
 func newConn(local, remote Addr, t times, publish func([]byte) error, closed func()) *Conn {
 	now := time.Now()
-	c := &Conn{local: local, remote: remote, times: t, publish: publish, closed: sync.OnceFunc(closed), limit: window, progress: now, heard: now, spoke: now}
+	c := &Conn{local: local, remote: remote, times: t, publish: publish, closed: sync.OnceFunc(closed),
+		sending: sending{limit: window, progress: now}, hearing: hearing{heard: now, spoke: now}}
 	c.changed = sync.NewCond(&c.mu)
 	c.tick = time.AfterFunc(t.again/4, c.look)
 	return c

@@ -29,17 +29,19 @@ type Options struct {
 	Jobs     int           // at one time; 0: 64
 	Lease    time.Duration // how long it may be silent before it ends what it runs; 0: 10 seconds
 	Drain    time.Duration // how long jobs may go on when the worker is to end; 0: 30 seconds
-	Dir      string        // for files without names
+	Dir      string        // for files without names, and snapshots of sessions
+	At       func(string)  // nil but in tests, which may end the process at a step of a move
 	Said     io.Writer     // what happens to the worker itself; nil: nobody
 }
 
 // Worker takes jobs and does them.
 type Worker struct {
-	opts   Options
-	q      *jobs.Queue
-	host   string
-	kinds  kinds
-	inputs inputs
+	opts     Options
+	standing atomic.Int32 // sessions
+	q        *jobs.Queue
+	host     string
+	kinds    kinds
+	inputs   inputs
 }
 
 // New makes one.
@@ -65,11 +67,15 @@ func (w *Worker) say(format string, args ...any) {
 // after ctx, does, it doesn't wait. An error is one that a worker can't begin with.
 func (w *Worker) Run(ctx, hurry context.Context) error {
 	defer w.kinds.close()
+	id, err := jobs.NewIdentity()
+	if err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
-		info := jobs.WorkerInfo{Host: w.host, Lease: jobs.Seconds(w.opts.Lease.Seconds()), Room: w.opts.Room}
+		info := jobs.WorkerInfo{Host: w.host, Lease: jobs.Seconds(w.opts.Lease.Seconds()), Room: w.opts.Room, Identity: id.Digest}
 		lease, err := w.q.Enlist(ctx, info)
 		if err == nil {
-			err = w.shift(ctx, hurry, lease)
+			err = w.shift(ctx, hurry, lease, id)
 		}
 		if err == nil || ctx.Err() != nil {
 			continue
@@ -90,6 +96,9 @@ var (
 	errLost      = errors.New("the worker has no connection")
 	errUnable    = errors.New("the worker can't run it now")
 )
+
+// Sessions is how many there are.
+func (w *Worker) Sessions() int { return int(w.standing.Load()) }
 
 // shift is the time for which a lease lasts.
 type shift struct {
@@ -116,7 +125,7 @@ type shift struct {
 }
 
 // shift does jobs until ctx ends, or the lease does.
-func (w *Worker) shift(ctx, hurry context.Context, lease *jobs.Lease) error {
+func (w *Worker) shift(ctx, hurry context.Context, lease *jobs.Lease, id *jobs.Identity) error {
 	life, end := context.WithCancel(context.Background())
 	defer end()
 	s := &shift{Worker: w, lease: lease, peers: w.q.Peers(), ctx: life, running: map[jobs.Key]*run{}, held: map[*delivery]bool{}, attended: map[*delivery]bool{}, wake: make(chan struct{}, 1)}
@@ -125,6 +134,16 @@ func (w *Worker) shift(ctx, hurry context.Context, lease *jobs.Lease) error {
 		return err
 	}
 	defer stop()
+	held, err := s.hold(id)
+	if err != nil {
+		w.say("there are no sessions here: %v", err)
+	}
+	endSessions := sync.OnceFunc(func() {
+		if held != nil {
+			held.end(endTime)
+		}
+	})
+	defer endSessions()
 	ctx, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
 	var beats sync.WaitGroup
@@ -136,6 +155,7 @@ func (w *Worker) shift(ctx, hurry context.Context, lease *jobs.Lease) error {
 		if s.expire(beating) {
 			lost(errLost)
 			s.endAll(errLost)
+			endSessions()
 		}
 	})
 	w.say("takes jobs as %s: %d MiB, %d %% of CPU, %d tasks", lease.Name, w.opts.Room.Memory>>20, w.opts.Room.CPU, w.opts.Room.Tasks)
@@ -148,6 +168,7 @@ func (w *Worker) shift(ctx, hurry context.Context, lease *jobs.Lease) error {
 	}()
 	if context.Cause(ctx) == errLost {
 		<-done
+		endSessions()
 		rest()
 		beats.Wait()
 		return jobs.ErrGone
@@ -158,6 +179,7 @@ func (w *Worker) shift(ctx, hurry context.Context, lease *jobs.Lease) error {
 	case <-time.After(w.opts.Drain):
 	}
 	s.endAll(errReleased)
+	endSessions()
 	<-done
 	rest()
 	beats.Wait()
@@ -165,6 +187,9 @@ func (w *Worker) shift(ctx, hurry context.Context, lease *jobs.Lease) error {
 	defer cancel()
 	return lease.Leave(last)
 }
+
+// endTime is how long the ends of sessions may take to be written down.
+const endTime = 3 * time.Second
 
 // renew keeps the lease.
 func (s *shift) renew(ctx context.Context) {
@@ -174,7 +199,7 @@ func (s *shift) renew(ctx context.Context) {
 		s.mu.Unlock()
 		once, cancel := context.WithTimeout(ctx, s.opts.Lease/2)
 		defer cancel()
-		_ = s.lease.Renew(once, used, n, 0) // when it can't be, there is less left of it
+		_ = s.lease.Renew(once, used, n, s.Sessions()) // when it can't be, there is less left of it
 	})
 }
 
