@@ -150,7 +150,11 @@ func (s *session) dispatch(c *Command, args []string) int {
 		}
 		err := error(&config.UsageError{Msg: "confine " + c.Name + ": it takes " + c.Program + ", which is for Linux alone", Hint: "to run a program of that name: confine -- " + c.Name})
 		if s.engine.Beside != nil {
-			err = s.engine.Beside(c.Program, append([]string{c.Name}, args...))
+			program := c.Program
+			if c.Name == "session" && len(args) > 0 && strings.HasPrefix(args[0], "--") && args[0] != "--help" { // it is about those of a queue
+				program = workerProgram
+			}
+			err = s.engine.Beside(program, append([]string{c.Name}, args...))
 		}
 		return s.usage(err)
 	}

@@ -154,8 +154,10 @@ func startCommand(ctx context.Context, args []string) (int, error) {
 	return 0, nil
 }
 
-// open finds a session that stands, and a client of it. path is that of its sandbox.
-func open(word string) (c *serve.Client, path string, err error) {
+// open finds a session that stands, and a client of it. path is that of its sandbox. It is another where sessions are elsewhere.
+var open = openHere
+
+func openHere(word string) (c *serve.Client, path string, err error) {
 	i, err := standing(word)
 	if err != nil {
 		return nil, "", err

@@ -68,20 +68,23 @@ const (
 // parseStart takes the arguments of "start" apart: its own options, and those of a run, up to "--" or the first word that is none.
 func parseStart(args []string) (*startLine, error) {
 	s := &startLine{lifetime: defaultLifetime, idle: defaultIdle}
-	var err error
+	return s, s.parse(args, func(string) *cli.Own { return nil })
+}
+
+func (s *startLine) parse(args []string, more func(option string) *cli.Own) (err error) {
 	s.settings, s.command, err = cli.ScanOwn(args, func(name string) *cli.Own {
 		if set := ownOptions[name]; set != nil {
 			return &cli.Own{Set: func(word string) error { return set(s, word) }}
 		}
-		return nil
+		return more(name)
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, set := range s.settings {
 		if o := config.LookupOption(set.Option); o != nil && o.Run && set.Option != "profile" && set.Option != "config" {
-			return nil, &config.UsageError{Msg: "--" + set.Option + " is about one command, not about a session"}
+			return &config.UsageError{Msg: "--" + set.Option + " is about one command, not about a session"}
 		}
 	}
-	return s, nil
+	return nil
 }

@@ -18,10 +18,22 @@ import (
 // origin is how a session would be asked for at a server, which resolves it with files and a ceiling of its own; nil: it can't be said there.
 func origin(settings []config.Setting, command []string, dir string) []byte {
 	policy := map[string]any{"output_limit": "none"}
+	if policyOf(policy, settings) != "" {
+		return nil
+	}
+	text, err := json.Marshal(map[string]any{"policy": policy, "dir": dir, "for": command})
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// policyOf adds what options say to the policy of a document. It gives the first that no document has.
+func policyOf(policy map[string]any, settings []config.Setting) (not string) {
 	for _, s := range settings {
 		o := config.LookupOption(s.Option)
 		if o == nil || o.FileOnly || o.Run && s.Option != "profile" {
-			return nil
+			return s.Option
 		}
 		key := strings.ReplaceAll(s.Option, "-", "_")
 		if o.IsList() {
@@ -31,11 +43,7 @@ func origin(settings []config.Setting, command []string, dir string) []byte {
 			policy[key] = s.Values[len(s.Values)-1]
 		}
 	}
-	text, err := json.Marshal(map[string]any{"policy": policy, "dir": dir, "for": command})
-	if err != nil {
-		return nil
-	}
-	return text
+	return ""
 }
 
 // teleportCommand has a session, or a sandbox of a server, go on at another server.

@@ -24,7 +24,7 @@ import (
 func Main(args []string, backends func(*config.Policy) backend.Backend) int {
 	name, args := args[0], args[1:]
 	do := map[string]func(context.Context, []string) (int, error){
-		"submit": submit, "jobs": jobsCommand,
+		"submit": submit, "jobs": jobsCommand, "session": sessions,
 		"worker": func(ctx context.Context, args []string) (int, error) { return work(ctx, args, backends) },
 	}[name]
 	if do == nil {
@@ -40,13 +40,16 @@ func Main(args []string, backends func(*config.Policy) backend.Backend) int {
 			return 0
 		}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := context.Background(), func() {}
+	if name != "session" { // some of its commands pass signals on, and none of them leaves anything when it is killed
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	}
 	defer stop()
 	rc, err := do(ctx, args)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "confine "+name+": "+strings.ReplaceAll(err.Error(), "\nhint: ", "\nconfine "+name+": hint: "))
 		var usage *config.UsageError
-		if errors.As(err, &usage) {
+		if errors.As(err, &usage) || name == "session" { // whose other codes are those of commands
 			return status.UsageRC
 		}
 		return max(rc, 1)

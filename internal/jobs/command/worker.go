@@ -22,12 +22,13 @@ import (
 
 var workerUsage = `usage: confine worker --nats URL --ceiling [SUBJECTS=]NAME|FILE… [options]
 
-Takes jobs from a queue, each into a sandbox of its own, as many as there is room for. At SIGTERM it takes no more, waits for those that run,
-and gives back what has not ended; at a second one it doesn't wait.
+Takes jobs from a queue, each into a sandbox of its own, as many as there is room for, and holds sessions ("confine session --nats URL help"). At SIGTERM it takes no more, waits for those that run,
+gives back what has not ended, and ends its sessions; at a second one it doesn't wait.
 
   --ceiling [SUBJECTS=]NAME|FILE
                         no job's policy may be wider than this profile, or this file; "none": any may be. With SUBJECTS it is for those jobs:
-                        confine.jobs.PRIORITY.ACCOUNT.>, where * is any word. The first that fits counts, and what none fits is refused
+                        confine.jobs.PRIORITY.ACCOUNT.>, or for sessions: confine.sessions.ACCOUNT.>, where * is any word. The first that fits counts, and
+                        what none fits is refused
   --profile NAME        of jobs that name none (that of the ceiling, where it is one)
   --memory SIZE         for all jobs together (four fifths of this host's)
   --cpu PERCENT         likewise, 100 is one CPU (all)
@@ -37,7 +38,7 @@ and gives back what has not ended; at a second one it doesn't wait.
   --drain D             how long jobs may go on after SIGTERM (30s)
 ` + strings.Replace(placeUsage, "  --embedded            a queue on this host, with a worker, in a process in the background that ends when there is nothing to do\n", "", 1)
 
-var usages = map[string]string{"submit": submitUsage, "jobs": jobsUsage, "worker": workerUsage}
+var usages = map[string]string{"submit": submitUsage, "jobs": jobsUsage, "worker": workerUsage, "session": sessionUsage}
 
 // hired is what "worker" was told.
 type hired struct {
@@ -164,7 +165,7 @@ func (h *hired) work(ctx context.Context) error {
 // ceiling is one of [SUBJECTS=]NAME|FILE.
 func ceiling(src config.Sources, word string) (worker.Ceiling, error) {
 	c := worker.Ceiling{Pattern: ">"}
-	if pattern, rest, ok := strings.Cut(word, "="); ok && strings.HasPrefix(pattern, "confine.jobs.") {
+	if pattern, rest, ok := strings.Cut(word, "="); ok && (strings.HasPrefix(pattern, "confine.jobs.") || strings.HasPrefix(pattern, "confine.sessions.")) {
 		c.Pattern, word = pattern, rest
 	}
 	if word == "none" {

@@ -51,6 +51,7 @@ type hired struct {
 	Pattern string
 	Dir     string
 	Said    string
+	KillAt  string // a step of a move
 }
 
 func (h *hired) queue(ctx context.Context) (*jobs.Queue, error) {
@@ -91,7 +92,13 @@ func workerMain() {
 		}
 		c.Policy, c.Profile = &p, h.Ceiling
 	}
-	err = New(q, Options{Backend: backends.For, Sources: config.Here(os.Environ(), ""), Environ: config.Harmless(os.Environ()), Ceilings: []Ceiling{c},
+	at := func(step string) {
+		if step == h.KillAt {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+	err = New(q, Options{At: at, Backend: backends.For, Sources: config.Here(os.Environ(), ""), Environ: config.Harmless(os.Environ()), Ceilings: []Ceiling{c},
 		Room: h.Room, Jobs: h.Jobs, Lease: h.Lease, Drain: h.Drain, Dir: h.Dir, Said: said}).Run(ctx, context.Background())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -2,14 +2,16 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,48 +20,17 @@ import (
 	"github.com/confine-run/confine/internal/serve"
 )
 
-// workers waits until so many are there, and gives their names, those of the first first.
-func (s *scene) workers(n int) (names []string) {
-	s.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		all, err := s.Workers(s.Context())
-		if err == nil && len(all) == n {
-			for _, w := range all {
-				names = append(names, w.Name)
-			}
-			return names
-		}
-		if time.Now().After(end) {
-			s.Fatalf("%d workers, %v", len(all), err)
-		}
-	}
-}
-
 // joined hires a worker, and gives its name.
 func (s *scene) joined(h hired) (*exec.Cmd, string) {
 	s.Helper()
-	before := map[string]bool{}
-	all, err := s.Workers(s.Context())
-	if err != nil {
-		s.Fatal(err)
-	}
-	for _, w := range all {
-		before[w.Name] = true
-	}
-	if h.URL == "" {
-		h.URL = s.url
-	}
-	h.Dir = s.TempDir()
+	h.URL, h.Dir = cmp.Or(h.URL, s.url), s.TempDir()
+	h.Lease, h.Said = cmp.Or(h.Lease, 2*time.Second), filepath.Join(h.Dir, "said")
 	cmd := hire(s.TB, h)
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		all, _ := s.Workers(s.Context())
-		for _, w := range all {
-			if !before[w.Name] {
-				if c, err := s.Sessions().Reach(s.Context(), "default", w.Name); err == nil {
-					_ = c.Close()
-					return cmd, w.Name
-				}
-			}
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		text, _ := os.ReadFile(h.Said)
+		_, rest, ok := strings.Cut(string(text), "takes jobs as ")
+		if name, _, whole := strings.Cut(rest, ":"); ok && whole {
+			return cmd, name
 		}
 	}
 	s.Fatal("no worker came")
@@ -289,7 +260,8 @@ func TestAMoveIsKilledAtEachStep(t *testing.T) {
 			if c.from {
 				froms, tos = killed, froms
 			}
-			from, to := s.pair(froms, tos)
+			_, from := s.joined(froms)
+			_, to := s.joined(tos)
 			s.mustOpen(from, name)
 			if _, err := s.sh(name, "echo "+name+" >/tmp/f"); err != nil {
 				t.Fatal(err)
@@ -323,18 +295,6 @@ func TestAMoveIsKilledAtEachStep(t *testing.T) {
 			}
 		})
 	}
-}
-
-var joining sync.Mutex
-
-// pair hires two workers at once: others come beside them.
-func (s *scene) pair(a, b hired) (first, second string) {
-	s.Helper()
-	joining.Lock()
-	defer joining.Unlock()
-	_, first = s.joined(a)
-	_, second = s.joined(b)
-	return first, second
 }
 
 func TestManyBytesGoThroughASession(t *testing.T) {
