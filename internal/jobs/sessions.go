@@ -86,8 +86,8 @@ type KeptSession struct {
 // Sessions are what is on the servers about sessions.
 type Sessions struct{ q *Queue }
 
-// Sessions are those of this queue.
-func (q *Queue) Sessions() Sessions { return Sessions{q} }
+// SessionsOf are those of a queue.
+func SessionsOf(q *Queue) Sessions { return Sessions{q} }
 
 // ErrNoSession: nobody knows such a session.
 var ErrNoSession = errors.New("there is no such session")

@@ -77,7 +77,7 @@ func sessions(ctx context.Context, args []string) (int, error) {
 		return 0, err
 	}
 	defer f.q.Close()
-	f.of = f.q.Sessions()
+	f.of = jobs.SessionsOf(f.q)
 	if do != nil {
 		return do(ctx, f, args[1:])
 	}

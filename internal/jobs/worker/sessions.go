@@ -79,7 +79,7 @@ func (h *hall) enter(c net.Conn) {
 
 // hold begins to hold sessions.
 func (s *shift) hold(id *jobs.Identity) (*holding, error) {
-	h := &holding{s: s, of: s.q.Sessions(), coming: map[jobs.SessionKey]bool{}, moves: map[jobs.SessionKey]*moving{}}
+	h := &holding{s: s, of: jobs.SessionsOf(s.q), coming: map[jobs.SessionKey]bool{}, moves: map[jobs.SessionKey]*moving{}}
 	var err error
 	if h.dir, h.lock, err = s.sessionDir(); err != nil {
 		return nil, err

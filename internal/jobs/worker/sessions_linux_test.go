@@ -39,7 +39,7 @@ func (s *scene) joined(h hired) (*exec.Cmd, string) {
 
 // at is a client of a worker.
 func (s *scene) at(account, worker string) *serve.Client {
-	c := serve.NewClientBy(func(ctx context.Context) (net.Conn, error) { return s.Sessions().Reach(ctx, account, worker) })
+	c := serve.NewClientBy(func(ctx context.Context) (net.Conn, error) { return jobs.SessionsOf(s.Queue).Reach(ctx, account, worker) })
 	s.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -68,7 +68,7 @@ func (s *scene) mustOpen(worker, name string) string {
 // sh runs a script in the session of a name, wherever that is.
 func (s *scene) sh(name, script string) (string, error) {
 	s.Helper()
-	k, err := s.Sessions().Find(s.Context(), "default", name)
+	k, err := jobs.SessionsOf(s.Queue).Find(s.Context(), "default", name)
 	if err != nil {
 		return "", err
 	}
@@ -87,7 +87,7 @@ func (s *scene) sh(name, script string) (string, error) {
 
 func (s *scene) record(name string) *jobs.Session {
 	s.Helper()
-	k, err := s.Sessions().Get(s.Context(), jobs.SessionKey{Account: "default", Name: name})
+	k, err := jobs.SessionsOf(s.Queue).Get(s.Context(), jobs.SessionKey{Account: "default", Name: name})
 	if err != nil || k.Session == nil {
 		s.Fatalf("%+v, %v", k, err)
 	}
