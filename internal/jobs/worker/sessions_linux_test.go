@@ -39,7 +39,9 @@ func (s *scene) joined(h hired) (*exec.Cmd, string) {
 
 // at is a client of a worker.
 func (s *scene) at(account, worker string) *serve.Client {
-	c := serve.NewClientBy(func(ctx context.Context) (net.Conn, error) { return jobs.SessionsOf(s.Queue).Reach(ctx, account, worker) })
+	c := serve.NewClientBy(func(ctx context.Context) (net.Conn, error) {
+		return jobs.SessionsOf(s.Queue).Reach(ctx, account, worker)
+	})
 	s.Cleanup(c.CloseIdleConnections)
 	return c
 }
