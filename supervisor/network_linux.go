@@ -169,7 +169,7 @@ func (n *network) report() *status.Traffic {
 	if n.summary == nil {
 		return nil
 	}
-	return traffic(n.summary)
+	return n.summary.Traffic()
 }
 
 // now is that until now. The gateway of a box that stands is no other any more.
@@ -178,13 +178,7 @@ func (n *network) now() *status.Traffic {
 		return nil
 	}
 	s := n.gateway.Summary()
-	return traffic(&s)
-}
-
-func traffic(s *egress.Summary) *status.Traffic {
-	return &status.Traffic{
-		Attempts: s.Attempts, Others: s.Others, Connections: s.Connections, SentBytes: s.Sent, ReceivedBytes: s.Received,
-	}
+	return s.Traffic()
 }
 
 // refused is how often the rules refused something.
@@ -192,12 +186,7 @@ func (n *network) refused() (times int64) {
 	if n.summary == nil {
 		return 0
 	}
-	for _, a := range n.summary.Attempts {
-		if a.Verdict == status.AttemptBlocked {
-			times += a.Count
-		}
-	}
-	return times + n.summary.OthersRefused
+	return n.summary.Refused()
 }
 
 // violations are the attempts that the rules refused.
@@ -205,17 +194,5 @@ func (n *network) violations() (list []status.Violation) {
 	if n.summary == nil {
 		return nil
 	}
-	for _, a := range n.summary.Attempts {
-		if a.Verdict != status.AttemptBlocked {
-			continue
-		}
-		list = append(list, a.Violation())
-	}
-	if others := n.summary.OthersRefused; others > 0 {
-		list = append(list, status.Violation{
-			Kind: "network", What: "other hosts", Count: others,
-			Hint: "they are of more kinds than are told apart",
-		})
-	}
-	return list
+	return n.summary.Violations()
 }

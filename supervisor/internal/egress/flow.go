@@ -29,6 +29,7 @@ type flow struct {
 	dialled  string // the address that name turned out to have
 	incoming bool   // it began outside
 	exact    bool   // there is no loopback inside: a loopback address means the caller's
+	early    []byte // what the client has said already
 	pid      int    // of the process inside, if it was looked for
 	comm     string
 
@@ -132,6 +133,8 @@ func (p *policy) judge(f *flow) bool {
 	switch {
 	case f.use == handoff.UseLocalhost:
 		f.verdict = p.rules().Localhost(port)
+	case f.name != "": // a proxy was told it
+		f.verdict = p.rules().Connect(f.name, port)
 	case names.Synthetic(to):
 		name, ok := p.pool.Name(to)
 		if !ok {

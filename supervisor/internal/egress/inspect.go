@@ -42,12 +42,15 @@ func (p *policy) inspects(f *flow) bool {
 // forward passes on what comes from inside, of flows to names not before it is known
 // that the client means the same name.
 func (g *Gateway) forward(f *flow, said *answer, inside, outside *conn) error {
-	if !g.inspects(f) {
+	if !g.inspects(f) && len(f.early) == 0 {
 		return g.copy(outside, inside, &f.sent)
 	}
 	c := &client{
-		g: g, f: f, answer: said, inside: inside, outside: outside, buf: make([]byte, firstBuffer),
+		g: g, f: f, answer: said, inside: inside, outside: outside, buf: append(f.early, make([]byte, firstBuffer)...), have: len(f.early),
 		permitted: g.rules().Needs(f.host(), f.to.Port()),
+	}
+	if !g.inspects(f) {
+		return c.rest()
 	}
 	kind, err := c.classify()
 	if err != nil || c.ended && c.have == 0 { // nothing is said, so nothing is refused
@@ -125,9 +128,11 @@ func (c *client) pass(n int) error {
 // classify finds out what the client speaks. What says nothing yet is sent on at
 // once, where the rules take anything: a server does nothing for half a line.
 func (c *client) classify() (peek.Kind, error) {
-	for {
-		if err := c.more(); err != nil {
-			return "", err
+	for first := true; ; first = false {
+		if !first || c.have == 0 {
+			if err := c.more(); err != nil {
+				return "", err
+			}
 		}
 		if c.ended {
 			if c.have == 0 {

@@ -230,3 +230,36 @@ func (r *records) Summary() Summary {
 	})
 	return s
 }
+
+// Traffic is its form in a report.
+func (s *Summary) Traffic() *status.Traffic {
+	return &status.Traffic{
+		Attempts: s.Attempts, Others: s.Others, Connections: s.Connections, SentBytes: s.Sent, ReceivedBytes: s.Received,
+	}
+}
+
+// Refused is how often the rules refused something.
+func (s *Summary) Refused() (times int64) {
+	for _, a := range s.Attempts {
+		if a.Verdict == status.AttemptBlocked {
+			times += a.Count
+		}
+	}
+	return times + s.OthersRefused
+}
+
+// Violations are the attempts that the rules refused.
+func (s *Summary) Violations() (list []status.Violation) {
+	for _, a := range s.Attempts {
+		if a.Verdict == status.AttemptBlocked {
+			list = append(list, a.Violation())
+		}
+	}
+	if s.OthersRefused > 0 {
+		list = append(list, status.Violation{
+			Kind: "network", What: "other hosts", Count: s.OthersRefused,
+			Hint: "they are of more kinds than are told apart",
+		})
+	}
+	return list
+}
