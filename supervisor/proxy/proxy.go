@@ -25,7 +25,7 @@ func Open(n *plan.Network, tell func(status.Attempt)) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := g.Proxy()
+	port, err := egress.Proxy(g)
 	if err != nil {
 		g.Close()
 		return nil, err

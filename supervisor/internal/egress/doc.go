@@ -30,7 +30,7 @@
 // Three things are checked, in this order: the name and port (or the address, where the
 // program connects to one), each address that the name has, and what the client says.
 //
-// On systems where nothing leads a run here, programs ask for what they want: proxy.go is a proxy of HTTP, before the same flows.
+// On systems where nothing leads a run here, programs ask for what they want: Proxy is one of HTTP, before the same flows (package proxied reads what it is asked for).
 //
 // Where no network namespace can be had, package emulate makes the run's socket calls itself, and
 // gives what comes of them to the same flows.

@@ -2,15 +2,22 @@ package egress
 
 import (
 	"context"
+	"io"
 	"maps"
+	"net"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/network"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/egress/names"
+	"github.com/confine-run/confine/supervisor/internal/egress/proxied"
 )
 
 const (
@@ -178,5 +185,89 @@ func (g *Gateway) everyFlow(do func(*flow)) {
 	g.mu.Unlock()
 	for _, f := range all {
 		do(f)
+	}
+}
+
+// proxyPatience bounds the time until a request to the proxy is there.
+const proxyPatience = 30 * time.Second
+
+// Proxy serves programs that ask a proxy of HTTP for what they want to reach, on a port of this host's loopback. It is for systems on which nothing
+// leads them here otherwise. What they ask for is judged as if they had connected to it.
+func Proxy(g *Gateway) (port uint16, err error) {
+	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return 0, err
+	}
+	context.AfterFunc(g.inside, func() { _ = l.Close() })
+	g.all.Go(func() {
+		for {
+			c, err := l.AcceptTCP()
+			switch {
+			case err == nil:
+				g.all.Go(func() { serveProxied(g, newConn(c)) })
+			case g.inside.Err() != nil:
+				return
+			default:
+				time.Sleep(proxyPause)
+			}
+		}
+	})
+	return endpoint(l.Addr()).Port(), nil
+}
+
+// proxyPause is how long nothing is accepted when there is no descriptor or memory left.
+const proxyPause = 10 * time.Millisecond
+
+// serveProxied serves one connection to the proxy.
+func serveProxied(g *Gateway, c *conn) {
+	leave := context.AfterFunc(g.inside, c.reset)
+	_ = c.SetReadDeadline(time.Now().Add(proxyPatience))
+	q, ok := proxied.Read(c)
+	_ = c.SetReadDeadline(time.Time{})
+	leave()
+	if !ok {
+		_, _ = c.Write(proxied.Refusal("400 Bad Request", "this is a proxy: it takes CONNECT HOST:PORT, and requests for http://HOST/PATH"))
+		_ = c.Close()
+		return
+	}
+	f := &flow{protocol: "tcp", from: c.remote(), early: q.Rest}
+	f.meant(q.Host, q.Port)
+	far, ok := g.reach(f)
+	if !ok {
+		why := "it can't be reached"
+		code := "502 Bad Gateway"
+		if !f.verdict.Allowed {
+			code, why = "403 Forbidden", "the rules don't allow it: "+string(f.verdict.Why)
+			if f.verdict.Hint != "" {
+				why += "; " + f.verdict.Hint
+			}
+		}
+		_, _ = c.Write(proxied.Refusal(code, hostPort(q.Host, q.Port)+": "+why))
+		_ = c.Close()
+		return
+	}
+	defer g.end(f)
+	outside := newConn(far.(*net.TCPConn))
+	f.onAbort(c.reset)
+	f.onAbort(outside.reset)
+	if q.Connect {
+		_, _ = io.WriteString(c, proxied.Established) // who doesn't hear it is gone
+	}
+	g.relay(f, c, outside)
+}
+
+// meant says whom a flow is for, by a name or an address that a program gave.
+func (f *flow) meant(host string, port uint16) {
+	a, err := netip.ParseAddr(host)
+	name, named := network.CanonicalName(host)
+	switch {
+	case err == nil && a.Unmap().IsLoopback(), named && (name == "localhost" || strings.HasSuffix(name, ".localhost")):
+		f.use, f.to = handoff.UseLocalhost, netip.AddrPortFrom(names.HostAddresses().V4, port)
+	case err == nil:
+		f.to = plainPort(netip.AddrPortFrom(a, port))
+	case named:
+		f.name, f.to = name, netip.AddrPortFrom(netip.Addr{}, port)
+	default: // no rule names it
+		f.to = netip.AddrPortFrom(netip.IPv4Unspecified(), port)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/internal/egress/proxied"
 )
 
 // origin is a server that says what it was sent, once, on a port of the host's.
@@ -74,14 +75,14 @@ func TestProxy(t *testing.T) {
 		{"TLS to the proxy itself", "\x16\x03\x01\x00\x05hello\r\n\r\n", "400 Bad Request", "", ""},
 		{"a header in two lines", "GET http://" + at + "/ HTTP/1.1\r\nHost: ok.test\r\n x\r\n\r\n", "400 Bad Request", "", ""},
 		{"a user", "GET http://a@" + at + "/ HTTP/1.1\r\n\r\n", "400 Bad Request", "", ""},
-		{"a head without end", "GET http://" + at + "/" + strings.Repeat("x", 2*maxProxyHead), "400 Bad Request", "", ""},
+		{"a head without end", "GET http://" + at + "/" + strings.Repeat("x", 2*proxied.MaxHead), "400 Bad Request", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := gateway(t, plan.Network{Rules: allow(at, fmt.Sprintf("slow.test:%d", port))}, map[string][]string{"ok.test.": {"127.0.0.1"}})
 			t.Cleanup(g.Close)
 			told := make(chan status.Attempt, 16)
 			g.log.tell = func(a status.Attempt) { told <- a }
-			proxy, err := g.Proxy()
+			proxy, err := Proxy(g)
 			must(t, err)
 			answer := asks(t, proxy, c.text)
 			if !strings.Contains(answer, c.answer) || c.answer == "" && strings.Contains(answer, "hi") {
@@ -106,21 +107,4 @@ func TestProxy(t *testing.T) {
 			}
 		})
 	}
-}
-
-func FuzzProxyHead(f *testing.F) {
-	f.Add("GET http://ok.test/ HTTP/1.1\r\nHost: ok.test")
-	f.Add("CONNECT [::1]:443 HTTP/1.1")
-	f.Fuzz(func(t *testing.T, head string) {
-		q, ok := parseProxy([]byte(head), []byte("BODY"))
-		if !ok {
-			return
-		}
-		if q.host == "" || q.port == 0 || !strings.HasSuffix(string(q.rest), "BODY") {
-			t.Errorf("%+v", q)
-		}
-		if text := string(q.rest); !q.connect && (strings.Count(text, "\r\n\r\n") != 1+strings.Count(head, "\r\n\r\n") || strings.Contains(strings.ToLower(text), "\nproxy-authorization:")) {
-			t.Errorf("%q becomes %q", head, q.rest)
-		}
-	})
 }
