@@ -161,7 +161,75 @@ func TestTheExampleOfAServerHoldsTeamsApart(t *testing.T) {
 		t.Errorf("what its job wrote: %v", err)
 	}
 
+	id, err := jobs.NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := all.Enlist(t.Context(), jobs.WorkerInfo{Lease: 10, Identity: id.Digest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	door, err := lease.Open(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer door.Close()
+	visitors := make(chan string, 9)
+	go func() {
+		for {
+			v, err := door.Accept()
+			if err != nil {
+				return
+			}
+			visitors <- v.Account()
+			go func() { _, _ = io.Copy(v, v) }()
+		}
+	}()
+	kept := func(account, name string) {
+		t.Helper()
+		k := jobs.KeptSession{Key: jobs.SessionKey{Account: account, Name: name}}
+		if _, err := jobs.SessionsOf(all).Put(t.Context(), k, &jobs.Session{Account: account, Name: name, State: jobs.SessionRunning}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept("team-a", "work")
+	kept("team-b", "work")
+	here := jobs.SessionsOf(one)
+	if k, err := here.Find(t.Context(), "team-a", "work"); err != nil || k.Session == nil {
+		t.Errorf("its session: %+v, %v", k, err)
+	}
+	if all, err := here.List(t.Context(), "team-a"); err != nil || len(all) != 1 {
+		t.Errorf("its sessions: %+v, %v", all, err)
+	}
+	c, err := here.Reach(t.Context(), "team-a", lease.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	echo := make([]byte, 5)
+	if _, err := io.WriteString(c, "hello"); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.ReadFull(c, echo); err != nil || string(echo) != "hello" || <-visitors != "team-a" {
+		t.Errorf("%q, %v", echo, err)
+	}
+	_ = c.Close()
+
 	short, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if c, err := here.Reach(short, "team-b", lease.Name); err == nil {
+		t.Errorf("it has reached a worker as another team: %v", c.RemoteAddr())
+	}
+	if k, err := here.Find(short, "team-b", "work"); err == nil {
+		t.Errorf("it has read the record of another team's: %+v", k)
+	}
+	k, err := here.Get(t.Context(), jobs.SessionKey{Account: "team-a", Name: "work"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := here.Put(short, k, &jobs.Session{Worker: "mine"}); err == nil {
+		t.Error("it has written a record")
+	}
+	short, cancel = context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	foreign := job("foreign", 0)
 	foreign.Key.Account = "team-b"

@@ -164,13 +164,15 @@ func (s Sessions) Snapshots(ctx context.Context, account string) (all []Stored, 
 	return all, err
 }
 
-// Snapshot finds one by its ID or its name: of several of a name, the newest.
+// Snapshot finds one by its ID, the beginning of that, or its name: of several, the newest.
 func (s Sessions) Snapshot(ctx context.Context, account, word string) (*Stored, error) {
 	all, err := s.Snapshots(ctx, account)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(v Stored) bool { return v.ID == word || v.Name == word && word != "" })
+	i := slices.IndexFunc(all, func(v Stored) bool {
+		return word != "" && (v.Name == word || len(word) >= 8 && strings.HasPrefix(v.ID, word))
+	})
 	if i < 0 {
 		return nil, ErrNoFile
 	}

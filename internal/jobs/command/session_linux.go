@@ -124,7 +124,7 @@ func (f *far) standing(ctx context.Context, word string) (jobs.KeptSession, erro
 		case err != nil:
 			return k, errors.Join(absent, err)
 		case k.State.Final():
-			return k, ended(&k)
+			return k, f.ended(ctx, &k)
 		}
 		var c net.Conn
 		if c, err = f.of.Reach(ctx, f.account, k.Worker); err == nil {
@@ -146,14 +146,14 @@ func (f *far) standing(ctx context.Context, word string) (jobs.KeptSession, erro
 	}
 }
 
-func ended(k *jobs.KeptSession) error {
+func (f *far) ended(ctx context.Context, k *jobs.KeptSession) error {
 	e := &config.UsageError{Msg: fmt.Sprintf("the session %s has ended: %s", k.Key.Name, visible(k.Reason))}
 	if k.State == jobs.SessionLost {
 		e.Msg = fmt.Sprintf("the session %s is lost: %s", k.Key.Name, visible(k.Reason))
 		e.Hint = "there is no snapshot of it on the servers"
 	}
-	if k.Snapshot != "" {
-		e.Hint = fmt.Sprintf("another begins with the files of its last snapshot: confine session … start --name %s --from %s", k.Key.Name, k.Snapshot)
+	if last, err := f.of.Snapshot(ctx, f.account, k.Snapshot); err == nil {
+		e.Hint = fmt.Sprintf("its last snapshot is of %s, and another begins with that: confine session … start --name %s --from %.12s", last.Created.Local().Format("2006-01-02 15:04:05"), k.Key.Name, last.ID)
 	}
 	return e
 }

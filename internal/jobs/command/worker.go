@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -48,6 +49,7 @@ type hired struct {
 	inside   bool // it has a server in its own process
 	cpu      int
 	tasks    int
+	worker   atomic.Pointer[worker.Worker]
 }
 
 func (h *hired) option(name string) *cli.Own {
@@ -82,7 +84,7 @@ func work(ctx context.Context, args []string, backends func(*config.Policy) back
 	h.Backend, h.Said = backends, os.Stderr
 	if len(args) == 1 && args[0] == embedded.Word {
 		h.ceilings = []string{"none"} // its user's own jobs, on its user's own host
-		return 0, embedded.Serve(ctx, func(ctx context.Context, o jobs.Options, dir string) error {
+		return 0, embedded.Serve(ctx, h.holds, func(ctx context.Context, o jobs.Options, dir string) error {
 			h.place.Options, h.Hidden, h.inside = o, []string{dir}, true
 			return h.work(ctx)
 		})
@@ -105,7 +107,10 @@ func work(ctx context.Context, args []string, backends func(*config.Policy) back
 		return 0, &config.UsageError{Msg: "no queue is named", Hint: "--nats URL"}
 	}
 	for _, path := range []string{h.Creds, h.NKey, h.TokenFile, h.place.Key} {
-		if path, err := filepath.Abs(path); err == nil && path != "" {
+		if path == "" {
+			continue
+		}
+		if path, err := filepath.Abs(path); err == nil {
 			h.Hidden = append(h.Hidden, path)
 		}
 	}
@@ -159,7 +164,15 @@ func (h *hired) work(ctx context.Context) error {
 		case <-hurry.Done():
 		}
 	}()
-	return worker.New(q, h.Options).Run(ctx, hurry)
+	w := worker.New(q, h.Options)
+	h.worker.Store(w)
+	return w.Run(ctx, hurry)
+}
+
+// holds says whether there are sessions.
+func (h *hired) holds() bool {
+	w := h.worker.Load()
+	return w != nil && w.Sessions() > 0
 }
 
 // ceiling is one of [SUBJECTS=]NAME|FILE.

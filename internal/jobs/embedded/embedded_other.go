@@ -21,6 +21,6 @@ func Connect(context.Context) (jobs.Options, error) {
 func Find() (jobs.Options, bool, error) { return jobs.Options{}, false, nil }
 
 // Serve is not on this system yet.
-func Serve(context.Context, func(context.Context, jobs.Options, string) error) error {
+func Serve(context.Context, func() bool, func(context.Context, jobs.Options, string) error) error {
 	return errors.ErrUnsupported
 }

@@ -141,9 +141,9 @@ func launch(dir string) (chan error, error) {
 	return ended, nil
 }
 
-// Serve is the process: a server, and the worker that work is, until ctx ends or there is nothing to do. Where another one serves, it
-// does nothing.
-func Serve(ctx context.Context, work func(ctx context.Context, o jobs.Options, dir string) error) error {
+// Serve is the process: a server, and the worker that work is, until ctx ends or there is nothing to do: no job, and nothing that the worker holds. Where another one
+// serves, it does nothing.
+func Serve(ctx context.Context, holds func() bool, work func(ctx context.Context, o jobs.Options, dir string) error) error {
 	dir, err := Dir()
 	if err == nil {
 		err = own(dir)
@@ -190,7 +190,7 @@ func Serve(ctx context.Context, work func(ctx context.Context, o jobs.Options, d
 	defer end()
 	go func() {
 		defer end()
-		waitIdle(ctx, s)
+		waitIdle(ctx, s, holds)
 	}()
 	return work(ctx, jobs.Options{URL: s.ClientURL(), TokenFile: filepath.Join(dir, "token")}, dir)
 }
@@ -211,8 +211,8 @@ func start(store, token string) (*server.Server, error) {
 	return s, nil
 }
 
-// waitIdle waits until nobody but the worker has been connected for some time, and no job was there.
-func waitIdle(ctx context.Context, s *server.Server) {
+// waitIdle waits until nobody but the worker has been connected for some time, and neither a job nor anything that the worker holds was there.
+func waitIdle(ctx context.Context, s *server.Server, holds func() bool) {
 	const worker = 1 // connections of its own
 	last := time.Now()
 	for t := time.NewTicker(time.Second); ; {
@@ -222,7 +222,7 @@ func waitIdle(ctx context.Context, s *server.Server) {
 			return
 		case <-t.C:
 		}
-		if s.NumClients() > worker || waiting(s) {
+		if s.NumClients() > worker || holds() || waiting(s) {
 			last = time.Now()
 		}
 		if time.Since(last) > idle {

@@ -109,7 +109,7 @@ func (h *holding) depart(key jobs.SessionKey, to string) (*jobs.Session, error) 
 		return errors.Join(why, local.Do(ctx, http.MethodDelete, path+"/departure?token="+url.QueryEscape(d.Token), nil, nil))
 	}
 	h.at(stepStore)
-	stored, err := h.store(ctx, key, d.Snapshot, d.Holds)
+	stored, err := h.store(ctx, key, &jobs.Stored{ID: d.Snapshot, Holds: d.Holds})
 	if err != nil {
 		return nil, back(err)
 	}

@@ -267,6 +267,9 @@ func (h *holding) await(b *sandboxes.Sandbox, key jobs.SessionKey, need jobs.Nee
 			}
 			next := *k.Session
 			next.State, next.Ended, next.Cause, next.Reason, next.Move = jobs.SessionEnded, end.Time, end.Cause, end.Reason, nil
+			if over {
+				next.Cause, next.Reason = "worker", "its worker has ended"
+			}
 			return &next, nil
 		})
 		if err != nil && h.s.ctx.Err() == nil {
@@ -360,12 +363,8 @@ func (h *holding) snapshot(ctx context.Context, key jobs.SessionKey, name string
 	if err := local.Do(ctx, http.MethodPost, "/v1/sandboxes/"+k.ID+"/snapshots", map[string]string{}, &made); err != nil {
 		return nil, err
 	}
-	v, err := h.store(ctx, key, made.ID, made.Holds)
+	v, err := h.store(ctx, key, &jobs.Stored{ID: made.ID, Name: name, Holds: made.Holds})
 	if err != nil {
-		return nil, err
-	}
-	v.Name = name
-	if err := h.of.PutSnapshot(ctx, key.Account, v); err != nil {
 		return nil, err
 	}
 	_, err = h.of.Change(ctx, key, func(k jobs.KeptSession) (*jobs.Session, error) {
@@ -379,10 +378,10 @@ func (h *holding) snapshot(ctx context.Context, key jobs.SessionKey, name string
 	return v, err
 }
 
-// store puts a snapshot of this worker's on the servers, by its content.
-func (h *holding) store(ctx context.Context, key jobs.SessionKey, id, holds string) (*jobs.Stored, error) {
+// store puts a snapshot of this worker's on the servers, by its content, and makes it known.
+func (h *holding) store(ctx context.Context, key jobs.SessionKey, v *jobs.Stored) (*jobs.Stored, error) {
 	spool, err := jobs.NewSpool(h.dir, jobs.MaxFile, func(w io.Writer) error {
-		return h.manager.Snapshots(serve.OwnerOfAccount(key.Account)).Export(ctx, id, w)
+		return h.manager.Snapshots(serve.OwnerOfAccount(key.Account)).Export(ctx, v.ID, w)
 	})
 	var large *jobs.TooLarge
 	if errors.As(err, &large) {
@@ -395,7 +394,8 @@ func (h *holding) store(ctx context.Context, key jobs.SessionKey, id, holds stri
 	if err := h.s.q.Store(ctx, spool); err != nil {
 		return nil, fmt.Errorf("store the snapshot: %w", err)
 	}
-	return &jobs.Stored{ID: id, Session: key.Name, File: spool.Digest, Bytes: spool.Size, Holds: holds, Created: time.Now().UTC()}, nil
+	v.Session, v.File, v.Bytes, v.Created = key.Name, spool.Digest, spool.Size, time.Now().UTC()
+	return v, h.of.PutSnapshot(ctx, key.Account, v)
 }
 
 // fetch has a snapshot of the servers' here.
@@ -417,7 +417,7 @@ func (h *holding) fetch(ctx context.Context, account string, v *jobs.Stored) err
 func (h *holding) bring(ctx context.Context, account, word string) (*jobs.Stored, error) {
 	v, err := h.of.Snapshot(ctx, account, word)
 	if errors.Is(err, jobs.ErrNoFile) {
-		return nil, sandboxes.ErrNoSnapshot
+		return nil, &serve.Error{Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: fmt.Sprintf("the servers have no snapshot %.100q", word), Hint: "confine session … snapshot --list"}
 	}
 	if err == nil {
 		err = h.fetch(ctx, account, v)
