@@ -4,4 +4,5 @@ package jobstest
 
 import "errors"
 
-func mountDisk(string, int64) error { return errors.ErrUnsupported }
+// MountDisk is not on this system.
+func MountDisk(string, int64) error { return errors.ErrUnsupported }

@@ -27,9 +27,7 @@ func (p *Process) Start() {
 	p.cmd.Stderr = os.Stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it ends with the test
 	if p.Disk > 0 {
-		p.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS
-		p.cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
-		p.cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
+		OwnDisk(p.cmd)
 	}
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
@@ -51,8 +49,15 @@ func SmallDisk(t testing.TB, c Config, size int64) *Process {
 	return p
 }
 
-// mountDisk mounts an empty disk.
-func mountDisk(path string, size int64) error {
+// OwnDisk has a process see mounts of its own: it may do MountDisk.
+func OwnDisk(cmd *exec.Cmd) {
+	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS
+	cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
+	cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
+}
+
+// MountDisk mounts an empty disk.
+func MountDisk(path string, size int64) error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return err
 	}

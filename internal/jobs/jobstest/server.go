@@ -78,7 +78,7 @@ func Main() {
 		panic(err)
 	}
 	if c.Disk > 0 {
-		if err := mountDisk(c.Store, c.Disk); err != nil {
+		if err := MountDisk(c.Store, c.Disk); err != nil {
 			panic(err)
 		}
 	}

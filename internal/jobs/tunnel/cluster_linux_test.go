@@ -23,8 +23,9 @@ func TestAConnectionOutlivesItsServers(t *testing.T) {
 		urls = append(urls, "nats://127.0.0.1:"+strconv.Itoa(p.Port))
 	}
 	kill := func(of *nats.Conn) {
+		url := of.ConnectedUrl()
 		for _, p := range all {
-			if strings.HasSuffix(of.ConnectedUrl(), ":"+strconv.Itoa(p.Port)) {
+			if strings.HasSuffix(url, ":"+strconv.Itoa(p.Port)) {
 				p.Signal(syscall.SIGKILL)
 			}
 		}

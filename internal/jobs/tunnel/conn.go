@@ -44,8 +44,9 @@ func (a Addr) String() string { return string(a) }
 type Conn struct {
 	local, remote Addr
 	times         times
-	publish       func(text []byte) error
-	closed        func() // once, when nothing more of it is wanted
+	publish       func(text []byte)
+	down          func() bool // there is no way any more
+	closed        func()      // once, when nothing more of it is wanted
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -93,9 +94,9 @@ type deadline struct {
 
 func (d *deadline) over() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
-func newConn(local, remote Addr, t times, publish func([]byte) error, closed func()) *Conn {
+func newConn(local, remote Addr, t times, publish func([]byte), down func() bool, closed func()) *Conn {
 	now := time.Now()
-	c := &Conn{local: local, remote: remote, times: t, publish: publish, closed: sync.OnceFunc(closed),
+	c := &Conn{local: local, remote: remote, times: t, publish: publish, down: down, closed: sync.OnceFunc(closed),
 		sending: sending{limit: window, progress: now}, hearing: hearing{heard: now, spoke: now}}
 	c.changed = sync.NewCond(&c.mu)
 	c.tick = time.AfterFunc(t.again/4, c.look)
@@ -180,7 +181,7 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 func (c *Conn) send(f *frame) {
 	f.have, f.limit = c.have, c.allowed()
 	c.told, c.spoke = f.limit, time.Now()
-	_ = c.publish(f.encode())
+	c.publish(f.encode())
 }
 
 func (c *Conn) say(k kind) { c.send(&frame{kind: k}) }
@@ -238,7 +239,9 @@ func (c *Conn) receive(text []byte) {
 func (c *Conn) confirm(f *frame) {
 	have := f.have
 	if c.end && have == c.sent+1 { // the end has a number of its own
-		c.endConfirmed, have = true, c.sent
+		if have = c.sent; !c.endConfirmed {
+			c.endConfirmed, c.progress = true, time.Now()
+		}
 	}
 	if have > c.confirmed && have <= c.sent {
 		c.kept = c.kept[have-c.confirmed:]
@@ -286,7 +289,7 @@ func (c *Conn) answer(whole bool) {
 		f.have++
 	}
 	c.told, c.spoke = f.limit, time.Now()
-	_ = c.publish(f.encode())
+	c.publish(f.encode())
 }
 
 // absent: the servers say that nobody is at the other end.
@@ -305,11 +308,18 @@ func (c *Conn) look() {
 	}
 	now := time.Now()
 	switch quiet := now.Sub(c.heard); {
+	case c.down():
+		c.fail(net.ErrClosed)
+		return
 	case quiet > c.times.dead:
 		c.fail(ErrSilent)
 		return
 	case c.nobody && quiet > c.times.gone:
 		c.fail(ErrNobody)
+		return
+	}
+	if c.done && c.endConfirmed && now.Sub(c.progress) > c.times.gone { // all of it is there: the other end may have more to say, which nobody reads
+		c.leave()
 		return
 	}
 	open := len(c.kept) > 0 || c.end && !c.endConfirmed
@@ -355,16 +365,6 @@ func (c *Conn) Close() error {
 	}
 	c.progress = time.Now()
 	c.send(&frame{kind: frameEnd, at: c.sent})
-	linger := time.AfterFunc(c.times.gone, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.fail(net.ErrClosed)
-	})
-	inner := c.closed
-	c.closed = func() {
-		linger.Stop()
-		inner()
-	}
 	return nil
 }
 

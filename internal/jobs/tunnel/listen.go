@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -25,8 +26,8 @@ func newWord() string {
 }
 
 // publisher sends to a subject. The servers say to from when nobody is there.
-func publisher(nc *nats.Conn, to, from string) func([]byte) error {
-	return func(text []byte) error { return nc.PublishRequest(to, from, text) }
+func publisher(nc *nats.Conn, to, from string) func([]byte) {
+	return func(text []byte) { _ = nc.PublishRequest(to, from, text) }
 }
 
 // Dial opens a connection to whoever listens on a subject. Where nobody does it is nats.ErrNoResponders.
@@ -79,7 +80,7 @@ func dial(ctx context.Context, nc *nats.Conn, subject string, t times) (*Conn, e
 			return nil, errors.New("what answered on " + subject + " is no end of a connection")
 		}
 		to := string(m.Data)
-		c := newConn(Addr(inbox), Addr(to), t, publisher(nc, to, inbox), func() { _ = sub.Unsubscribe() })
+		c := newConn(Addr(inbox), Addr(to), t, publisher(nc, to, inbox), nc.IsClosed, func() { _ = sub.Unsubscribe() })
 		made <- c
 		return c, nil
 	case <-ctx.Done():
@@ -90,6 +91,9 @@ func dial(ctx context.Context, nc *nats.Conn, subject string, t times) (*Conn, e
 
 // version begins a connection.
 const version = 1
+
+// flushTime is how long a server may take to know of a listener.
+const flushTime = 5 * time.Second
 
 // maxWaiting are connections that nobody has accepted.
 const maxWaiting = 128
@@ -128,6 +132,7 @@ func listen(nc *nats.Conn, pattern string, t times) (*Listener, error) {
 		}
 		l.subs = append(l.subs, sub)
 	}
+	_ = nc.FlushTimeout(flushTime) // whoever hears of it later may dial; without a connection, they are made anew with the next
 	return l, nil
 }
 
@@ -136,7 +141,7 @@ func (l *Listener) open(m *nats.Msg) {
 		return
 	}
 	subject := m.Subject + "." + newWord()
-	c := newConn(Addr(subject), Addr(m.Reply), l.times, publisher(l.nc, m.Reply, subject), func() {
+	c := newConn(Addr(subject), Addr(m.Reply), l.times, publisher(l.nc, m.Reply, subject), l.nc.IsClosed, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.all, subject)

@@ -32,8 +32,8 @@ func pair(t *testing.T, lose func() bool) (a, b *Conn) {
 	}()
 	var mu sync.Mutex
 	over := false
-	way := func(to **Conn) func([]byte) error {
-		return func(text []byte) error {
+	way := func(to **Conn) func([]byte) {
+		return func(text []byte) {
 			mu.Lock()
 			defer mu.Unlock()
 			if !lose() && !over {
@@ -43,11 +43,10 @@ func pair(t *testing.T, lose func() bool) (a, b *Conn) {
 				default: // lost, too
 				}
 			}
-			return nil
 		}
 	}
-	a = newConn("a", "b", quick, way(&b), func() {})
-	b = newConn("b", "a", quick, way(&a), func() {})
+	a = newConn("a", "b", quick, way(&b), never, func() {})
+	b = newConn("b", "a", quick, way(&a), never, func() {})
 	t.Cleanup(func() {
 		mu.Lock()
 		defer mu.Unlock()
@@ -56,6 +55,8 @@ func pair(t *testing.T, lose func() bool) (a, b *Conn) {
 	})
 	return a, b
 }
+
+func never() bool { return false }
 
 // sends writes so many bytes, closes, and looks that they come out at the other end.
 func sends(t *testing.T, from, to net.Conn, n int64) {
@@ -141,7 +142,7 @@ func TestAnEndThatIsSilentBreaksTheConnection(t *testing.T) {
 // TestHostileFrames: what is no frame, or not one of this connection's stream, changes nothing; more than is allowed breaks it.
 func TestHostileFrames(t *testing.T) {
 	var got []byte
-	c := newConn("a", "b", usual, func(text []byte) error { got = text; return nil }, func() {})
+	c := newConn("a", "b", usual, func(text []byte) { got = text }, never, func() {})
 	for _, text := range [][]byte{nil, {1}, make([]byte, headSize), append(make([]byte, headSize), 1), make([]byte, headSize+maxBytes+1),
 		(&frame{kind: frameData, at: 5, bytes: []byte("later")}).encode(), (&frame{kind: frameEnd, at: 9}).encode(),
 		(&frame{kind: frameAck, have: 1 << 60, limit: 7}).encode(), (&frame{kind: frameData, at: 1<<64 - 2, bytes: []byte("wraps")}).encode()} {

@@ -52,6 +52,7 @@ type hired struct {
 	Dir     string
 	Said    string
 	KillAt  string // a step of a move
+	Disk    int64  // bytes of the one that Dir is on; 0: the host's
 }
 
 func (h *hired) queue(ctx context.Context) (*jobs.Queue, error) {
@@ -69,6 +70,11 @@ func workerMain() {
 	var h hired
 	if err := json.Unmarshal([]byte(os.Args[2]), &h); err != nil {
 		panic(err)
+	}
+	if h.Disk > 0 {
+		if err := jobstest.MountDisk(h.Dir, h.Disk); err != nil {
+			panic(err)
+		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -108,7 +114,7 @@ func workerMain() {
 }
 
 // start starts a process of this test's binary, which ends with it.
-func start(t testing.TB, word string, about any) *exec.Cmd {
+func start(t testing.TB, word string, about any, change ...func(*exec.Cmd)) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(about)
 	if err != nil {
@@ -117,6 +123,9 @@ func start(t testing.TB, word string, about any) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], word, string(text))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	for _, f := range change {
+		f(cmd)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +144,11 @@ func hire(t testing.TB, h hired) *exec.Cmd {
 	if h.Said == "" {
 		h.Said = filepath.Join(t.TempDir(), "said")
 	}
-	cmd := start(t, workerWord, h)
+	cmd := start(t, workerWord, h, func(cmd *exec.Cmd) {
+		if h.Disk > 0 {
+			jobstest.OwnDisk(cmd)
+		}
+	})
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGCONT)
 		kill(cmd)

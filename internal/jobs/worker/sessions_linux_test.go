@@ -24,7 +24,7 @@ import (
 func (s *scene) joined(h hired) (*exec.Cmd, string) {
 	s.Helper()
 	h.URL, h.Dir = cmp.Or(h.URL, s.url), s.TempDir()
-	h.Lease, h.Said = cmp.Or(h.Lease, 2*time.Second), filepath.Join(h.Dir, "said")
+	h.Lease, h.Said = cmp.Or(h.Lease, 2*time.Second), filepath.Join(s.TempDir(), "said")
 	cmd := hire(s.TB, h)
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		text, _ := os.ReadFile(h.Said)
@@ -89,11 +89,15 @@ func (s *scene) sh(name, script string) (string, error) {
 
 func (s *scene) record(name string) *jobs.Session {
 	s.Helper()
-	k, err := jobs.SessionsOf(s.Queue).Get(s.Context(), jobs.SessionKey{Account: "default", Name: name})
-	if err != nil || k.Session == nil {
-		s.Fatalf("%+v, %v", k, err)
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) { // servers may be away
+		k, err := jobs.SessionsOf(s.Queue).Get(s.Context(), jobs.SessionKey{Account: "default", Name: name})
+		if err == nil && k.Session != nil {
+			return k.Session
+		}
+		if time.Now().After(end) {
+			s.Fatalf("%+v, %v", k, err)
+		}
 	}
-	return k.Session
 }
 
 // look asks a worker about a session.

@@ -1,0 +1,404 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/confine-run/confine/internal/jobs"
+	"github.com/confine-run/confine/internal/jobs/jobstest"
+	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/internal/serve"
+)
+
+// TestSessionsOutliveServers: of a cluster of three, each server is killed and started again, one after the other, while a session writes, and then while it moves.
+func TestSessionsOutliveServers(t *testing.T) {
+	t.Parallel()
+	servers := jobstest.Cluster(t, 3)
+	var urls []string
+	for _, p := range servers {
+		urls = append(urls, "nats://127.0.0.1:"+strconv.Itoa(p.Port))
+	}
+	s := set(t, strings.Join(urls, ","))
+	_, first := s.joined(hired{Lease: 10 * time.Second})
+	_, second := s.joined(hired{Lease: 10 * time.Second})
+	id := s.mustOpen(first, "work")
+	c := s.at("default", first)
+	const lines = 150
+	var p struct {
+		Process int `json:"process"`
+	}
+	script := fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo line $i; i=$((i+1)); sleep 0.02; done; echo kept >/tmp/f; exit 7", lines)
+	if err := c.Do(t.Context(), http.MethodPost, "/v1/sandboxes/"+id+"/exec", doc{"argv": []string{"sh", "-c", script}, "detach": true}, &p); err != nil {
+		t.Fatal(err)
+	}
+	restart := func(i int) {
+		servers[i].Signal(syscall.SIGKILL)
+		servers[i].Start()
+	}
+	var out strings.Builder
+	rc, killed := -1, 0
+	err := c.Frames(t.Context(), fmt.Sprintf("/v1/sandboxes/%s/processes/%d/output", id, p.Process), 0, sandboxes.FrameExit, func(f *sandboxes.Frame) error {
+		switch f.Type {
+		case sandboxes.FrameStdout:
+			out.Write(f.Bytes())
+			if strings.Count(out.String(), "\n") > 20+40*killed && killed < 3 {
+				restart(killed)
+				killed++
+			}
+		case sandboxes.FrameExit:
+			rc = f.Report.RC
+		}
+		return nil
+	})
+	var want strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&want, "line %d\n", i)
+	}
+	if err != nil || rc != 7 || killed != 3 || out.String() != want.String() {
+		t.Errorf("%v, rc %d, %d killed, %d bytes of %d", err, rc, killed, out.Len(), want.Len())
+	}
+	// It moves, or stays; and is at one of the two.
+	moved := make(chan error, 1)
+	go func() {
+		_, err := s.move(first, "work", second)
+		moved <- err
+	}()
+	restart(0)
+	err = <-moved
+	s.eventually("it is somewhere", func() bool {
+		got, failed := s.sh("work", "cat /tmp/f")
+		return failed == nil && got == "kept"
+	})
+	t.Logf("moved: %v", err)
+	if n := s.standing("work", first, second); n != 1 {
+		t.Errorf("%d workers have it", n)
+	}
+}
+
+// standing counts the workers at which a session of a name runs.
+func (s *scene) standing(name string, workers ...string) (n int) {
+	s.Helper()
+	for _, w := range workers {
+		var all struct {
+			Sandboxes []struct {
+				Name  string `json:"name"`
+				State string `json:"state"`
+			} `json:"sandboxes"`
+		}
+		if err := s.at("default", w).Do(s.Context(), http.MethodGet, "/v1/sandboxes", nil, &all); err != nil {
+			s.Fatal(err)
+		}
+		for _, b := range all.Sandboxes {
+			if b.Name == name && b.State == "running" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestASessionOutlivesWhoAsked: whoever asked for a process, or a move, is gone in the middle of it, as if killed.
+func TestASessionOutlivesWhoAsked(t *testing.T) {
+	t.Parallel()
+	s := set(t, jobstest.Inside(t))
+	_, first := s.joined(hired{})
+	_, second := s.joined(hired{})
+	id := s.mustOpen(first, "work")
+	asking := func() *scene {
+		q, err := (&hired{URL: s.url, AckWait: time.Second}).queue(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &scene{t, q, s.url, s.dir}
+	}
+	one := asking()
+	begun := make(chan bool, 1)
+	gone := make(chan error, 1)
+	go func() {
+		_, err := one.sh("work", "echo begun >/tmp/begun; while [ ! -e /tmp/go ]; do sleep 0.02; done; echo on >/tmp/f")
+		gone <- err
+	}()
+	go func() {
+		for {
+			if got, _ := s.sh("work", "cat /tmp/begun"); got == "begun" {
+				begun <- true
+				return
+			}
+		}
+	}()
+	<-begun
+	one.Close()
+	if err := <-gone; err == nil {
+		t.Error("whoever is gone got an answer")
+	}
+	if _, err := s.sh("work", "touch /tmp/go"); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the process goes on", func() bool {
+		got, _ := s.sh("work", "cat /tmp/f")
+		return got == "on"
+	})
+	s.eventually("it has ended", func() bool {
+		var b struct {
+			Processes int `json:"processes"`
+		}
+		return s.at("default", first).Do(t.Context(), http.MethodGet, "/v1/sandboxes/"+id, nil, &b) == nil && b.Processes == 0
+	})
+	two := asking()
+	c := two.at("default", first)
+	asked, cancel := context.WithCancel(t.Context())
+	go func() {
+		s.eventually("the move begins", func() bool { return s.record("work").State != jobs.SessionRunning || s.record("work").Moves > 0 })
+		cancel()
+		two.Close()
+	}()
+	_ = c.Do(asked, http.MethodPost, "/more/sessions/work/move", doc{"to": second}, nil)
+	s.eventually("it has moved", func() bool { r := s.record("work"); return r.State == jobs.SessionRunning && r.Worker == second })
+	if got, err := s.sh("work", "cat /tmp/f"); err != nil || got != "on" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func (s *scene) eventually(what string, ok func() bool) {
+	s.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.Error("never: " + what)
+			return
+		}
+	}
+}
+
+// TestAWorkerThatIsCutOffEndsItsSessionsBeforeTheyAreLost: while nobody knows, nobody else may begin; when it is told, nothing of it runs.
+func TestAWorkerThatIsCutOffEndsItsSessionsBeforeTheyAreLost(t *testing.T) {
+	t.Parallel()
+	ports := jobstest.Ports(t, 1)
+	server := &jobstest.Config{Port: ports[0]}
+	s := set(t, jobstest.Inside(t, server.On))
+	link := jobstest.NewLink(t, ports[0])
+	_, first := s.joined(hired{URL: link.URL()})
+	_, second := s.joined(hired{})
+	id := ""
+	ask := doc{"name": "cut", "policy": doc{"memory_limit": "32M", "allow_write": []string{s.dir}}}
+	var made struct {
+		ID string `json:"id"`
+	}
+	if err := s.at("default", first).Do(t.Context(), http.MethodPost, "/v1/sandboxes", ask, &made); err != nil {
+		t.Fatal(err)
+	}
+	id = made.ID
+	ticks := s.file("cut", 0)
+	if err := s.at("default", first).Do(t.Context(), http.MethodPost, "/v1/sandboxes/"+id+"/exec",
+		doc{"argv": []string{"sh", "-c", "while :; do echo tick >>" + ticks + "; sleep 0.02; done"}, "detach": true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("it runs", func() bool { return len(s.lines("cut", 0)) > 3 })
+	link.Cut()
+	now, err := s.look(second, "cut")
+	if err != nil || now.State != jobs.SessionLost {
+		t.Fatalf("%+v, %v", now, err)
+	}
+	before := len(s.lines("cut", 0))
+	s.mustOpen(second, "cut")
+	if after := len(s.lines("cut", 0)); after != before {
+		t.Errorf("it went on: %d, then %d", before, after)
+	}
+	link.Mend()
+	s.eventually("the worker is back under another name", func() bool {
+		all, err := s.Workers(t.Context())
+		return err == nil && len(all) == 2
+	})
+	if now := s.record("cut"); now.Worker != second || now.State != jobs.SessionRunning {
+		t.Errorf("who was cut off has written: %+v", now)
+	}
+}
+
+// TestAMoveWhoseSnapshotIsGoneStays: what the servers' clocks do when they jump, or an operator, while a session is on its way.
+func TestAMoveWhoseSnapshotIsGoneStays(t *testing.T) {
+	t.Parallel()
+	s := set(t, jobstest.Inside(t))
+	_, first := s.joined(hired{})
+	s.mustOpen(first, "work")
+	if _, err := s.sh("work", "echo kept >/tmp/f"); err != nil {
+		t.Fatal(err)
+	}
+	// A worker that is a test: it claims nothing before the file is gone.
+	id, err := jobs.NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := s.Enlist(t.Context(), jobs.WorkerInfo{Lease: 60, Identity: id.Digest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.move(first, "work", lease.Name)
+		failed <- err
+	}()
+	if err := <-failed; err == nil {
+		t.Error("it has moved to a worker that nobody reaches")
+	}
+	if got, err := s.sh("work", "cat /tmp/f"); err != nil || got != "kept" {
+		t.Errorf("%q, %v", got, err)
+	}
+	// The same with a file that is there no more: what was stored is taken away while it is offered.
+	_, second := s.joined(hired{})
+	nc, _ := nats.Connect(s.url)
+	defer nc.Close()
+	js, _ := jetstream.New(nc)
+	stop := make(chan struct{})
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if stream, err := js.Stream(t.Context(), "OBJ_confine-files"); err == nil {
+				_ = stream.Purge(t.Context())
+			}
+		}
+	}()
+	_, err = s.move(first, "work", second)
+	close(stop)
+	<-gone
+	if r := s.record("work"); err == nil && r.Worker != second || err != nil && (r.Worker != first || r.State != jobs.SessionRunning || r.Move != nil) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if got, err := s.sh("work", "cat /tmp/f"); err != nil || got != "kept" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if n := s.standing("work", first, second); n != 1 {
+		t.Errorf("%d workers have it", n)
+	}
+}
+
+// TestAMoveThatFitsNowhereStays: neither the servers' store, nor the disk of a worker, has room for its snapshot.
+func TestAMoveThatFitsNowhereStays(t *testing.T) {
+	t.Parallel()
+	url := jobstest.Inside(t)
+	small, err := jobs.Open(t.Context(), jobs.Options{URL: url, AckWait: time.Second, Store: 32 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	small.Close()
+	s := set(t, url)
+	_, first := s.joined(hired{})
+	_, second := s.joined(hired{Disk: 2 << 20})
+	s.mustOpen(first, "work")
+	for _, c := range []struct {
+		what string
+		mib  int
+	}{{"the servers", 20}, {"the other worker", 4}} {
+		if _, err := s.sh("work", fmt.Sprintf("head -c %d /dev/urandom >/tmp/f", c.mib<<20)); err != nil {
+			t.Fatal(err)
+		}
+		if now, err := s.move(first, "work", second); err == nil {
+			t.Errorf("%s had room: %+v", c.what, now)
+		}
+		if got, err := s.sh("work", "stat -c %s /tmp/f"); err != nil || got != strconv.Itoa(c.mib<<20) {
+			t.Errorf("%s: %q, %v", c.what, got, err)
+		}
+		if n := s.standing("work", first, second); n != 1 {
+			t.Errorf("%s: %d workers have it", c.what, n)
+		}
+	}
+	if _, err := s.sh("work", "echo little >/tmp/f"); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := s.move(first, "work", second); err != nil || now.Worker != second {
+		t.Errorf("%+v, %v", now, err)
+	}
+}
+
+// TestTheTimeOfDayIsOnlyTold: records say times of hosts whose clocks are wrong by years, and nothing becomes of that.
+func TestTheTimeOfDayIsOnlyTold(t *testing.T) {
+	t.Parallel()
+	s := set(t, jobstest.Inside(t))
+	_, first := s.joined(hired{})
+	_, second := s.joined(hired{})
+	for i, at := range []time.Time{time.Unix(1, 0), time.Now().AddDate(90, 0, 0)} {
+		name := "wrong" + strconv.Itoa(i)
+		s.mustOpen(first, name)
+		key := jobs.SessionKey{Account: "default", Name: name}
+		if _, err := jobs.SessionsOf(s.Queue).Change(t.Context(), key, func(k jobs.KeptSession) (*jobs.Session, error) {
+			next := *k.Session
+			next.Created, next.Ended = at, at
+			return &next, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if now, err := s.look(second, name); err != nil || now.State != jobs.SessionRunning {
+			t.Errorf("%+v, %v", now, err)
+		}
+		if now, err := s.move(first, name, second); err != nil || now.Worker != second {
+			t.Errorf("%+v, %v", now, err)
+		}
+	}
+	// Of each file that decides, times of day go into records, and are not looked at again.
+	for _, file := range []string{"sessions.go", "move.go", "worker.go", "../sessions.go", "../reach.go", "../lease.go", "../peers.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now := strings.Count(string(text), "time.Now()"); now != strings.Count(string(text), "time.Now().UTC()") {
+			t.Errorf("%s reads the time of day for something else than to tell it", file)
+		}
+		if strings.Contains(string(text), "time.Since(") {
+			t.Errorf("%s compares the time of day", file)
+		}
+	}
+}
+
+// TestHostileRecords: what somebody writes into a record leads nowhere.
+func TestHostileRecords(t *testing.T) {
+	t.Parallel()
+	s := set(t, jobstest.Inside(t))
+	_, w := s.joined(hired{})
+	all := jobs.SessionsOf(s.Queue)
+	for i, r := range []jobs.Session{
+		{State: jobs.SessionRunning, Worker: ">", ID: "x"},
+		{State: jobs.SessionRunning, Worker: "*.*", ID: "../.."},
+		{State: jobs.SessionMoving, Worker: "x", Move: nil},
+		{State: jobs.SessionMoving, Worker: "x", Move: &jobs.Move{From: "y", To: w, Token: "t", Create: json.RawMessage(`[]`)}},
+		{State: jobs.SessionMoving, Worker: "x", Move: &jobs.Move{From: "y", To: w, Create: json.RawMessage(`{"policy":{},"name":"other"}`), Snapshot: jobs.Stored{ID: "../../x", File: "../x"}}},
+		{State: "no state", Worker: w, ID: "x"},
+	} {
+		name := "hostile" + strconv.Itoa(i)
+		r.Account, r.Name = "default", name
+		if _, err := all.Put(t.Context(), jobs.KeptSession{Key: jobs.SessionKey{Account: "default", Name: name}}, &r); err != nil {
+			t.Fatal(err)
+		}
+		for _, ask := range []string{"arrive", "snapshot", "look", "move"} {
+			short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			var refused *serve.Error
+			var now jobs.Session
+			err := s.at("default", w).Do(short, http.MethodPost, "/more/sessions/"+name+"/"+ask, doc{"to": "elsewhere"}, &now)
+			cancel()
+			if err == nil && ask != "look" {
+				t.Errorf("%s of %+v is done: %+v", ask, r, now)
+			}
+			if err != nil && !errors.As(err, &refused) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s of %+v: %v", ask, r, err)
+			}
+		}
+	}
+	if _, err := s.open("default", w, doc{"name": "still"}); err != nil {
+		t.Error(err)
+	}
+}
