@@ -70,5 +70,6 @@ const (
 	NotInBuild            FallbackReason = "not_enforceable_on_this_build"
 	PlatformUnsupported   FallbackReason = "platform_not_supported"
 	InsufficientPrivilege FallbackReason = "windows_insufficient_privilege"
-	NotApplied            FallbackReason = "windows_not_applied" // what was set reads back otherwise
+	NotApplied            FallbackReason = "windows_not_applied"   // what was set reads back otherwise
+	NestedSandbox         FallbackReason = "darwin_nested_sandbox" // macOS puts nobody into a sandbox who is in one
 )

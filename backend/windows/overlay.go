@@ -223,25 +223,6 @@ func sumOf(root *os.Root, rel string) (f file, n int64, err error) {
 	return f, n, err
 }
 
-// measure is how much lies in trees, as far as it can be looked at.
-func measure(trees []string) (bytes, files int64) {
-	for _, tree := range trees {
-		_ = filepath.WalkDir(tree, func(_ string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return nil
-			}
-			files++
-			if d.Type().IsRegular() {
-				if info, err := d.Info(); err == nil {
-					bytes += info.Size()
-				}
-			}
-			return nil
-		})
-	}
-	return bytes, files
-}
-
 // changesOf are those of all overlays; nil: there are none.
 func changesOf(all []*overlay) *status.Changes {
 	if len(all) == 0 {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/confine-run/confine/backend/internal/hostfiles"
 )
 
 func write(t *testing.T, text string, words ...string) {
@@ -85,7 +87,7 @@ func TestLargeTreesAreRefusedByName(t *testing.T) {
 			t.Errorf("%d entries and %d octets: %v", c.most, c.bytes, err)
 		}
 	}
-	if bytes, files := measure([]string{tree, filepath.Join(tree, "none")}); bytes != 30 || files != 4 {
+	if bytes, files := hostfiles.Measure([]string{tree, filepath.Join(tree, "none")}); bytes != 30 || files != 4 {
 		t.Errorf("%d octets in %d files", bytes, files)
 	}
 }

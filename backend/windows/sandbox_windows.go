@@ -224,7 +224,7 @@ func (s *sandbox) makeTree(t *tree, i int, j *journal) error {
 		}
 	}
 	s.grown.trees = append(s.grown.trees, t.Path)
-	bytes, files := measure([]string{t.Path})
+	bytes, files := hostfiles.Measure([]string{t.Path})
 	s.grown.bytes, s.grown.files = s.grown.bytes+bytes, s.grown.files+files
 	return nil
 }
@@ -317,7 +317,7 @@ func (s *sandbox) watch() {
 }
 
 func (s *sandbox) lookAtDisk() {
-	bytes, files := measure(append([]string{s.place}, s.grown.trees...))
+	bytes, files := hostfiles.Measure(append([]string{s.place}, s.grown.trees...))
 	for _, o := range s.overlays { // what was copied is the caller's
 		files -= int64(len(o.was))
 	}

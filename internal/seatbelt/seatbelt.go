@@ -147,6 +147,10 @@ func (p *Profile) Text(tty string) (text string, params []Param) {
 	case p.in.Proxy != 0:
 		fmt.Fprintf(&b, "\n; The gateway, which knows the rules, and nobody else.\n(allow network-outbound (remote ip \"localhost:%d\"))\n(allow system-socket)\n", p.in.Proxy)
 	}
+	if p.in.Place != "" {
+		params = append(params, Param{"PLACE", p.in.Place})
+		b.WriteString("\n; Sockets of its own.\n(allow network-bind network-inbound network-outbound (subpath (param \"PLACE\")))\n")
+	}
 	b.WriteString("\n")
 	names := map[string]string{}
 	for i := range p.Rules {

@@ -115,7 +115,7 @@ func TestNetworks(t *testing.T) {
 		{name: "a gateway", in: Input{Proxy: 1234}, proxy: true},
 		{name: "the caller's", in: Input{Network: true}, proxy: true, other: true, away: true},
 	} {
-		c.in.View, c.in.Mark = &view.View{}, "m"
+		c.in.View, c.in.Mark, c.in.Place = &view.View{}, "m", "/place"
 		p := read(t, Compile(c.in))
 		for _, q := range []struct {
 			host string
@@ -128,6 +128,9 @@ func TestNetworks(t *testing.T) {
 		}
 		if p.Allows(seatbelttest.Query{Op: "network-outbound", Path: "/Users/u/.docker/run/docker.sock"}) {
 			t.Errorf("%s: a socket of the user's can be connected to", c.name)
+		}
+		if !p.Allows(seatbelttest.Query{Op: "network-outbound", Path: "/place/s"}) || !p.Allows(seatbelttest.Query{Op: "network-bind", Path: "/place/s"}) {
+			t.Errorf("%s: a socket of its own can't be", c.name)
 		}
 	}
 }

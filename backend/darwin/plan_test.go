@@ -1,0 +1,260 @@
+package darwin
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/hostfs/hosttest"
+	"github.com/confine-run/confine/internal/plan"
+	"github.com/confine-run/confine/internal/seatbelt"
+	"github.com/confine-run/confine/internal/seatbelt/seatbelttest"
+	"github.com/confine-run/confine/status"
+)
+
+func host(t *testing.T, more ...string) facts {
+	return facts{UID: 1000, GID: 1000, Temp: "/private/var/folders/ab/cd/T", Self: "/opt/confine", Files: hosttest.MacOS(t, append(more, "/opt/confine*")...)}
+}
+
+func specOf(p *config.Policy) *backend.Spec {
+	return &backend.Spec{Policy: p, Argv: []string{"true"}, Dir: "/Users/u/p", Environ: []string{"PATH=/opt/homebrew/bin:/usr/bin:/bin", "HOME=/Users/u", "SECRET=x", "TERM=dumb"}}
+}
+
+// accepting is a policy of a profile that takes whatever there is.
+func accepting(t *testing.T, name string) *config.Policy {
+	t.Helper()
+	p, err := config.Profile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.AllowPartial = []string{config.WordAll}
+	return &p
+}
+
+// TestPlansOfProfiles holds what becomes of each built-in profile, line by line, and that of the text of its sandbox.
+func TestPlansOfProfiles(t *testing.T) {
+	for _, name := range config.Profiles() {
+		policy, err := config.Profile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := ""
+		_, err = newPlan(specOf(&policy), host(t))
+		if cant, ok := errors.AsType[*config.Unenforceable](err); ok {
+			refused = cant.Error() + "\n" + cant.Hint
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		p, err := newPlan(specOf(accepting(t, name)), host(t))
+		if err != nil {
+			t.Fatalf("%s is refused in part, too: %v", name, err)
+		}
+		port := uint16(0)
+		if p.Gateway {
+			port = 1234
+		}
+		p.input.Mark = "run.confine.MARK"
+		p.compile("/private/var/folders/ab/cd/T/confine-x", port)
+		profile, params := p.profile.Text("")
+		_, rules, _ := strings.Cut(profile, "(global-name (param \"MARK\")))\n")
+		rules = strings.ReplaceAll(rules, "\n\n", "\n")
+		text, err := json.MarshalIndent(struct {
+			Plan    *Plan
+			Environ []string
+			Ledger  status.Ledger
+			Refused string
+			Profile []string
+		}{p, p.environ("/private/var/folders/ab/cd/T/confine-x", port), p.Ledger(), refused, spelt(rules, params)}, "", "\t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".json", append(text, '\n'))
+	}
+}
+
+// spelt are rules with their paths, but for those of what is protected in a tree, which are a list of names.
+func spelt(rules string, params []seatbelt.Param) []string {
+	for _, one := range params {
+		rules = strings.ReplaceAll(rules, `(param "`+one.Name+`")`, one.Value)
+	}
+	return slices.DeleteFunc(strings.Split(strings.TrimSpace(rules), "\n"), func(l string) bool { return strings.Contains(l, "/Users/u/p/") })
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(file, got, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || strings.ReplaceAll(string(want), "\r\n", "\n") != string(got) {
+		t.Errorf("%s is not what it was (UPDATE_GOLDEN=1 writes it): %v\n%s", name, err, got)
+	}
+}
+
+// TestWhatIsAskedForIsInTheLedger: nothing is skipped. What a policy asks for is held by something, or missing with a reason.
+func TestWhatIsAskedForIsInTheLedger(t *testing.T) {
+	p := config.Default()
+	p.CPULimit, p.CPUs, p.MaxFileSize, p.Isolation = 150, 2, 1<<20, "wasm"
+	p.Network.Publish = []string{"8080:80"}
+	p.Filesystem.Workdir = "overlay"
+	_, err := newPlan(specOf(&p), host(t))
+	cant, ok := errors.AsType[*config.Unenforceable](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	for c, e := range cant.Ledger {
+		if e.Enabled && !e.Effective && e.FallbackReason == "" {
+			t.Errorf("%s: %+v", c, e)
+		}
+	}
+	for _, c := range []status.Capability{status.CPURate, status.CPUs, status.Syscalls, status.Overlay, status.Isolation, status.Publish} {
+		if cant.Ledger[c].Effective || !cant.Ledger[c].Enabled {
+			t.Errorf("%s: %+v", c, cant.Ledger[c])
+		}
+	}
+}
+
+func TestWhatCantBeHadIsAMistake(t *testing.T) {
+	for _, change := range []func(*config.Policy){
+		func(p *config.Policy) { p.Filesystem.Rootfs = "/x" },
+		func(p *config.Policy) { p.Filesystem.Virtual = true },
+		func(p *config.Policy) {
+			p.Filesystem.Mounts = append(p.Filesystem.Mounts, config.Mount{Src: "/a", Dst: "/b"})
+		},
+		func(p *config.Policy) { p.CgroupParent = "x" },
+	} {
+		p := accepting(t, "standard")
+		change(p)
+		if _, err := newPlan(specOf(p), host(t)); !isUsage(err) {
+			t.Errorf("%+v: %v", p.Filesystem, err)
+		}
+	}
+}
+
+func isUsage(err error) bool { _, ok := errors.AsType[*config.UsageError](err); return ok }
+
+// TestANestedSandboxIsNamed, whatever the policy accepts: nothing of it would be held.
+func TestANestedSandboxIsNamed(t *testing.T) {
+	have := host(t)
+	have.Nested = true
+	_, err := newPlan(specOf(accepting(t, "standard")), have)
+	if cant, ok := errors.AsType[*config.Unenforceable](err); !ok || cant.Reason != status.NestedSandbox || cant.Hint == "" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAnswersAreTheProfile: what explain says of paths is what the text lets.
+func TestAnswersAreTheProfile(t *testing.T) {
+	p := accepting(t, "standard")
+	p.Filesystem.Workdir, p.Filesystem.Deny, p.Network.Allow = "rw", []string{".env"}, []string{"example.com:443"}
+	plan, err := newPlan(specOf(p), host(t, "/Users/u/p/.env=secret", "/Users/u/p/.git/config=x", "/Users/u/p/.git/HEAD=x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan.compile("/private/var/folders/ab/cd/T/confine-x", 1234)
+	text, params := plan.profile.Text("")
+	values := map[string]string{}
+	for _, one := range params {
+		values[one.Name] = one.Value
+	}
+	kernel, err := seatbelttest.Parse(text, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ path, access, op, want string }{
+		{"src/a", "read", "file-read-data", "yes"}, {"src/a", "write", "file-write-data", "yes"}, {"src/new", "create", "file-write-create", "yes"},
+		{".env", "read", "file-read-data", "no"}, {".git/config", "read", "file-read-data", "yes"}, {".git/config", "write", "file-write-data", "no"},
+		{".git/HEAD", "write", "file-write-data", "yes"}, {".vscode", "create", "file-write-create", "no"}, {"/Users/u/.ssh/id", "read", "file-read-data", "no"},
+		{"/Users/u/Documents/d", "read", "file-read-data", "no"}, {"/bin/sh", "exec", "process-exec", "yes"}, {"/bin/sh", "write", "file-write-data", "no"},
+		{"/private/etc/master.passwd", "read", "file-read-data", "no"}, {"/private/tmp/other", "read", "file-read-data", "no"},
+	} {
+		a, err := plan.Ask(config.Ask{Kind: config.AskPath, Word: c.path, Access: c.access})
+		if err != nil || a.Answer != c.want || a.Reason == "" {
+			t.Errorf("%s %s: %+v, %v", c.access, c.path, a, err)
+		}
+		at := c.path
+		if at[0] != '/' {
+			at = "/Users/u/p/" + at
+		}
+		if kernel.Allows(seatbelttest.Query{Op: c.op, Path: at}) != (c.want == "yes") {
+			t.Errorf("%s %s: the text says otherwise", c.op, at)
+		}
+	}
+	for host, want := range map[string]string{"example.com:443": "yes", "example.com:22": "no", "localhost:22": "no"} {
+		if a, err := plan.Ask(config.Ask{Kind: config.AskHost, Word: host}); err != nil || a.Answer != want {
+			t.Errorf("%s: %+v, %v", host, a, err)
+		}
+	}
+	if kernel.Allows(seatbelttest.Query{Op: "network-outbound", Host: "localhost", Port: 22}) || !kernel.Allows(seatbelttest.Query{Op: "network-outbound", Host: "localhost", Port: 1234}) {
+		t.Error("the gateway is not all that can be connected to")
+	}
+}
+
+func TestTheTreeSumsWhoIsGone(t *testing.T) {
+	var tr tree
+	tr.add([]sample{{1, 10, time.Second, 100, 2}, {2, 11, time.Second, 50, 1}, {2, 11, time.Second, 50, 1}})
+	if tr.now.CPU != 2*time.Second || tr.now.Memory != 150 || tr.now.Tasks != 3 {
+		t.Errorf("%+v", tr.now)
+	}
+	tr.add([]sample{{1, 10, 3 * time.Second, 60, 2}, {2, 12, time.Second, 1, 1}}) // another of the same number
+	if tr.now.CPU != 5*time.Second || tr.now.Memory != 61 || tr.memoryPeak != 150 || tr.tasksPeak != 3 || tr.started != 3 {
+		t.Errorf("%+v, %+v", tr.now, tr)
+	}
+	tr.add(nil)
+	if tr.now.CPU != 5*time.Second || tr.now.Tasks != 0 {
+		t.Errorf("%+v", tr.now)
+	}
+}
+
+// TestTheSweepFollowsNothing: what came to be is removed, what was there before and what a link leads to is not.
+func TestTheSweepFollowsNothing(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, other := filepath.Join(dir, "tree"), filepath.Join(dir, "other")
+	for _, at := range []string{tree + "/made/hooks", tree + "/kept", other + "/hooks"} {
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, at := range []string{tree + "/file", tree + "/.envrc", other + "/hooks/x"} {
+		if err := os.WriteFile(at, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(other, tree+"/linked"); err != nil {
+		t.Skip(err)
+	}
+	slash := filepath.ToSlash
+	g := &plan.Guarded{
+		KeepAbsent: []string{slash(tree) + "/made/hooks", slash(tree) + "/linked/hooks", slash(tree) + "/.envrc", slash(tree) + "/file/hooks", slash(tree) + "/none", slash(other) + "/hooks"},
+		KeepClear:  []string{slash(tree) + "/made", slash(tree) + "/linked"},
+	}
+	list := sweep([]string{slash(tree)}, g)
+	if len(list) != 3 {
+		t.Errorf("%+v", list)
+	}
+	for _, v := range list {
+		if v.Rule != status.RuleProtected {
+			t.Errorf("%+v", v)
+		}
+	}
+	for at, there := range map[string]bool{tree + "/made": true, tree + "/made/hooks": false, tree + "/linked": false, tree + "/.envrc": false, tree + "/file": true,
+		tree + "/kept": true, other + "/hooks/x": true} {
+		if _, err := os.Lstat(at); (err == nil) != there {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+}
