@@ -47,6 +47,18 @@ func (Backend) Plan(_ context.Context, s *backend.Spec) (backend.Plan, error) {
 	return boxPlan{p, s}, err
 }
 
+// Unpack makes a tree of the image that a policy names, if it names one and nobody did before.
+func Unpack(ctx context.Context, s *backend.Spec) error {
+	c := commandOf(s)
+	if !c.hasImage(s.Policy) {
+		return nil
+	}
+	return c.unpack(ctx, s.Policy)
+}
+
+// Begins is where a command starts whose directory nobody says, and its PATH.
+func (p boxPlan) Begins() (dir, path string) { return p.Exec.Dir, config.LookupEnv(p.Exec.Env, "PATH") }
+
 func commandOf(s *backend.Spec) *Command {
 	c := &Command{Argv: s.Argv, Dir: s.Dir, Environ: s.Environ, ConfigFiles: s.ConfigFiles, Ceiling: s.Ceiling, CeilingDir: s.CeilingDir, Shape: s.Shape}
 	if len(c.Argv) == 0 {

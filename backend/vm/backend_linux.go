@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/process"
@@ -43,18 +44,22 @@ type plan struct {
 	parts
 	spec   *backend.Spec
 	own    string // file of this program, which is the guest's first
+	calls  []byte // the policy of system calls that a file has; nil: it has a name
 	ledger status.Ledger
 }
 
 // Plan finds what a machine needs, and plans the sandbox around it. What the guest gives, it says when it has booted.
 func (b Backend) Plan(ctx context.Context, s *backend.Spec) (backend.Plan, error) {
-	if err := refuse(s.Policy); err != nil {
+	if err := fits(s); err != nil {
 		return nil, err
 	}
-	found, missing := find(cmp.Or(s.Policy.VMKernel, b.kernel))
+	found, missing := find(s.Policy, cmp.Or(s.Policy.VMKernel, b.kernel))
 	var shown []config.Mount
 	own := ""
 	if missing == nil {
+		if err := process.Unpack(ctx, outerSpec(s, s.Policy)); err != nil {
+			return nil, err
+		}
 		var err error
 		if own, err = ownFile(); err != nil {
 			return nil, err
@@ -66,7 +71,47 @@ func (b Backend) Plan(ctx context.Context, s *backend.Spec) (backend.Plan, error
 		return nil, err
 	}
 	p := plan{Plan: outer, parts: found, spec: s, own: own, ledger: foretold(s.Policy, outer.Ledger(), found.kernel, missing)}
+	if err == nil {
+		err = p.filter(ctx)
+	}
 	return p, accept(s.Policy, p.ledger, missing, err)
+}
+
+// fits refuses what is asked of a root directory and the guest hasn't.
+func fits(s *backend.Spec) error {
+	if sh := &s.Shape; sh.Hostname != "" || sh.Sealed || len(sh.Masked)+len(sh.ReadOnly) > 0 {
+		return &config.UsageError{Msg: "a container can't be had with --isolation vm", Hint: "confine --isolation vm --rootfs DIR runs a command in its tree"}
+	}
+	return nil
+}
+
+// filter reads the policy of system calls, and refuses one that is none before anything boots: it is the guest that compiles it.
+func (p *plan) filter(ctx context.Context) error {
+	q := p.spec.Policy
+	if slices.Contains([]string{"", "off", "default", "strict"}, q.Seccomp) {
+		return nil
+	}
+	alone := config.Default()
+	alone.Seccomp, alone.SeccompAction, alone.AllowPartial = q.Seccomp, q.SeccompAction, []string{config.WordAll}
+	text, trusted := q.TrustedSeccomp()
+	if !trusted {
+		data, err := config.ReadFile(q.Seccomp, true)
+		if err != nil {
+			return &config.UsageError{Msg: "--seccomp: " + err.Error(), Err: err}
+		}
+		text = data
+	}
+	one := *p.spec
+	one.Policy, one.Resolved = &alone, nil
+	tried, err := process.Backend{}.Plan(ctx, &one)
+	if err != nil {
+		return err
+	}
+	p.calls = text
+	e := tried.Ledger()[status.Syscalls]
+	e.Applied = false
+	p.ledger[status.Syscalls] = e
+	return nil
 }
 
 // accept holds what there is against what was asked for. err is what the plan of the outer sandbox came to.
@@ -96,10 +141,10 @@ type Explanation struct {
 
 // Explain plans, and shows it.
 func Explain(_ context.Context, s *backend.Spec) (*Explanation, error) {
-	if err := refuse(s.Policy); err != nil {
+	if err := fits(s); err != nil {
 		return nil, err
 	}
-	found, missing := find(s.Policy.VMKernel)
+	found, missing := find(s.Policy, s.Policy.VMKernel)
 	x := &Explanation{Command: &process.Command{Argv: s.Argv, Dir: s.Dir, Environ: s.Environ, ConfigFiles: s.ConfigFiles}}
 	var err error
 	if x.Outer, err = process.NewPlan(outerOf(s.Policy, nil), x.Command); x.Outer == nil {
@@ -139,11 +184,12 @@ func (m *missingError) Error() string { return m.err.Error() }
 // parts are files that a machine is made of.
 type parts struct {
 	qemu, keeper string
+	emulator     emulator
 	kernel       *kernel
 }
 
 // find finds them.
-func find(kernelFile string) (found parts, missing *missingError) {
+func find(p *config.Policy, kernelFile string) (found parts, missing *missingError) {
 	if runtime.GOARCH != "amd64" {
 		return found, &missingError{errors.New("machines are x86-64, and this host is " + runtime.GOARCH), "run it with --isolation process"}
 	}
@@ -156,6 +202,7 @@ func find(kernelFile string) (found parts, missing *missingError) {
 	if found.qemu == "" {
 		return found, &missingError{errors.New("there is no qemu-system-x86_64 in /usr/bin nor in /usr/local/bin"), "apt-get install --no-install-recommends qemu-system-x86"}
 	}
+	found.emulator = emulatorOf(found.qemu, p.Filesystem.Rootfs != "")
 	var err error
 	if found.keeper, err = hostfs.Beside(keeper.Program); err != nil {
 		return found, &missingError{err, "install " + keeper.Program + " beside confine: make install does"}
@@ -171,7 +218,7 @@ func GoesWithout(p *config.Policy) bool {
 	if !config.AllowsPartial(p, status.Isolation) {
 		return false
 	}
-	_, missing := find(p.VMKernel)
+	_, missing := find(p, p.VMKernel)
 	return missing != nil
 }
 

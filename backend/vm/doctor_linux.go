@@ -3,13 +3,14 @@ package vm
 import (
 	"os"
 
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 )
 
 // Doctor says whether a machine could be booted here. It boots none: that takes seconds.
 func Doctor() host.Result {
 	r := host.Result{Name: "vm", Means: "--isolation vm: a kernel of its own, in QEMU, on emulated CPUs", Answer: host.Yes}
-	found, missing := find("")
+	found, missing := find(&config.Policy{}, "")
 	switch {
 	case missing != nil:
 		r.Answer, r.Detail, r.Remedy = host.No, missing.Error(), missing.hint

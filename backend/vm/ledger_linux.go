@@ -55,6 +55,9 @@ func (s *sandbox) merged(m *machine, inner status.Ledger) status.Ledger {
 		switch {
 		case slices.Contains(heldOutside, c) || !ok:
 			l[c] = o
+		case c == status.Syscalls && s.plan.calls != nil:
+			i.Details = join(i.Details, "QEMU itself: "+o.Version)
+			l[c] = i
 		case slices.Contains(limitsInside, c):
 			if o.Enabled && o.Effective && i.Enabled {
 				i.Details = join(i.Details, "QEMU as a whole: "+o.Mechanism)

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -102,7 +103,7 @@ func (p plan) start(ctx context.Context, outer backend.Sandbox, restore bool) (*
 	})
 	if err == nil {
 		m.keeper, err = outer.Start(context.WithoutCancel(ctx), &backend.Exec{
-			Argv: append([]string{filepath.Join(inBox, keeper.Program), string(how)}, p.arguments()...), Dir: "/",
+			Argv: append([]string{filepath.Join(inBox, keeper.Program), string(how)}, p.arguments()...), Env: p.emulator.env, Dir: "/",
 			Stdin: fromHost, Stdout: fromKeeper, Stderr: m.console,
 		})
 	}
@@ -172,16 +173,24 @@ func (k *kernel) inBox() string {
 // arguments are QEMU's command line. Whatever isn't named isn't there.
 func (p plan) arguments() []string {
 	policy := p.spec.Policy
-	args := []string{
-		p.qemu, "-M", machineType, "-accel", "tcg,thread=single,tb-size=128", "-cpu", cpuModel,
-		"-m", strconv.FormatInt(ramOf(policy)>>20, 10) + "M", "-smp", strconv.Itoa(max(1, policy.CPUs)),
-		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-append", "console=ttyS0 quiet panic=-1 reboot=t mitigations=off random.trust_cpu=on -- " + guest.Word,
-		"-chardev", "file,id=console,path=/proc/self/fd/2,append=on", "-serial", "chardev:console",
-		"-device", "virtio-serial-pci", "-device", "virtserialport,chardev=host,name=" + guest.Port, "-device", "virtserialport,chardev=files,name=" + guest.Files,
+	word := guest.Word
+	if policy.Filesystem.Rootfs != "" {
+		word += " " + guest.WithRootfs
 	}
+	args := append(slices.Clone(p.emulator.argv),
+		"-M", machineType, "-accel", "tcg,thread=single,tb-size=128", "-cpu", cpuModel,
+		"-m", strconv.FormatInt(ramOf(policy)>>20, 10)+"M", "-smp", strconv.Itoa(max(1, policy.CPUs)),
+		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-append", "console=ttyS0 quiet panic=-1 reboot=t mitigations=off random.trust_cpu=on -- "+word,
+		"-chardev", "file,id=console,path=/proc/self/fd/2,append=on", "-serial", "chardev:console",
+		"-device", "virtio-serial-pci", "-device", "virtserialport,chardev=host,name="+guest.Port, "-device", "virtserialport,chardev=files,name="+guest.Files,
+	)
 	if hasNetwork(policy) {
-		args = append(args, "-netdev", "user,id=net,ipv6=off", "-device", "virtio-net-pci,netdev=net,romfile=")
+		card := "user,id=net,ipv6=off"
+		for _, l := range leads(policy) {
+			card += fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%d-:%d", l.from, l.by)
+		}
+		args = append(args, "-netdev", card, "-device", "virtio-net-pci,netdev=net,romfile=")
 	}
 	return args
 }
@@ -209,7 +218,7 @@ func (s *sandbox) confirmation() <-chan struct{} {
 // confirm has a process in the outer sandbox end, whose report says what of that wall was built: QEMU itself, which only says its version.
 func (s *sandbox) confirm() {
 	var out bytes.Buffer
-	p, err := s.outer.Start(context.Background(), &backend.Exec{Argv: []string{s.plan.qemu, "--version"}, Dir: "/", Stdout: &out, Limits: backend.Limits{Output: 4096}})
+	p, err := s.outer.Start(context.Background(), &backend.Exec{Argv: append(slices.Clone(s.plan.emulator.argv), "--version"), Env: s.plan.emulator.env, Dir: "/", Stdout: &out, Limits: backend.Limits{Output: 4096}})
 	if err != nil {
 		return
 	}
@@ -262,10 +271,17 @@ func (m *machine) greet(ctx context.Context, s *sandbox) (*status.Report, error)
 	if st, err := s.outer.Files().Stat(dir); err != nil || !st.IsDir() {
 		dir = "/" // the policy doesn't show it
 	}
-	a, err := m.conn.call(ctx, &wire.Request{Method: wire.Open, Open: &wire.Spec{
+	open := &wire.Spec{
 		Policy: innerOf(s.spec.Policy, uid, gid, config.LookupEnv(s.spec.Environ, "HOME")), Argv: s.spec.Argv, Environ: s.spec.Environ, Dir: dir,
-		ConfigFiles: s.spec.ConfigFiles, Network: s.card, Local: localPorts(s.spec.Policy),
-	}})
+		ConfigFiles: s.spec.ConfigFiles, Network: s.card, Local: localPorts(s.spec.Policy), Calls: s.plan.calls,
+	}
+	for _, l := range leads(s.spec.Policy) {
+		open.Leads = append(open.Leads, wire.Lead{Port: l.by, To: l.from})
+	}
+	if at, ok := s.plan.Plan.(interface{ Begins() (dir, path string) }); ok && open.Policy.Filesystem.Rootfs != "" {
+		open.Start, open.Path = at.Begins()
+	}
+	a, err := m.conn.call(ctx, &wire.Request{Method: wire.Open, Open: open})
 	switch {
 	case errors.Is(err, backend.ErrClosed):
 		return nil, m.conn.why()

@@ -12,9 +12,16 @@ import (
 	"github.com/confine-run/confine/internal/host"
 )
 
+// treeProgram is this program's name in a tree where there is no other.
+const treeProgram = "program"
+
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == keeper.Program {
 		qemu.Main(os.Args)
+	}
+	if filepath.Base(os.Args[0]) == treeProgram {
+		inTree(os.Args[1])
+		os.Exit(0)
 	}
 	process.Init()
 	Init()

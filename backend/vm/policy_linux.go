@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/confine-run/confine/backend/vm/internal/guest"
 	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
@@ -34,24 +36,6 @@ var limitsInside = []status.Capability{
 
 // heldOutside are those that only the outer sandbox can give.
 var heldOutside = []status.Capability{status.Network, status.Overlay, status.Publish, status.Cgroup}
-
-// refuse says what a machine doesn't give yet.
-func refuse(p *config.Policy) error {
-	f := &p.Filesystem
-	for _, r := range []struct {
-		is   bool
-		what string
-	}{
-		{f.Rootfs != "", "--rootfs"},
-		{len(p.Network.Publish) > 0, "--publish"},
-		{p.Seccomp != "" && !slices.Contains([]string{"off", "default", "strict"}, p.Seccomp), "--seccomp FILE"},
-	} {
-		if r.is {
-			return &config.UsageError{Msg: r.what + " can't be had with --isolation vm", Hint: "leave it away, or take --isolation process"}
-		}
-	}
-	return nil
-}
 
 func ramOf(p *config.Policy) int64 {
 	ram := int64(defaultMemory)
@@ -89,7 +73,8 @@ func outerOf(p *config.Policy, shown []config.Mount) *config.Policy {
 	return &o
 }
 
-// innerOf is the policy of the sandbox in the guest. What is an overlay outside is writable inside: the outer keeps the writes apart.
+// innerOf is the policy of the sandbox in the guest. What is an overlay outside is writable inside: the outer keeps the writes apart. But
+// what is written to a tree that is the root goes no further than the guest, since nobody asks for it afterwards.
 func innerOf(p *config.Policy, uid, gid uint32, home string) *config.Policy {
 	i := *p
 	i.Isolation, i.VMKernel, i.CgroupParent = "process", "", ""
@@ -100,6 +85,9 @@ func innerOf(p *config.Policy, uid, gid uint32, home string) *config.Policy {
 	}
 	f := &i.Filesystem
 	f.Keep = false
+	if f.Rootfs != "" {
+		f.Rootfs = guest.Rootfs
+	}
 	if f.Workdir == "overlay" {
 		f.Workdir = "rw"
 	}
@@ -131,10 +119,10 @@ func innerOf(p *config.Policy, uid, gid uint32, home string) *config.Policy {
 	return &i
 }
 
-func hasNetwork(p *config.Policy) bool { return p.Network.All || len(p.Network.Allow) > 0 }
-
-// qemuPaths are where QEMU may be: never in PATH, which may lead into a tree of work.
-var qemuPaths = []string{"/usr/bin/qemu-system-x86_64", "/usr/local/bin/qemu-system-x86_64"}
+// hasNetwork says whether the machine has a card: for what it may reach, or for what may reach it.
+func hasNetwork(p *config.Policy) bool {
+	return p.Network.All || len(p.Network.Allow)+len(p.Network.Publish) > 0
+}
 
 // mounts show what is booted to the sandbox around QEMU, and give it the place that the machine is written down in. Its size is
 // no wall: what is in it is memory. What was written down before is below what is written now, and counts.
@@ -148,7 +136,7 @@ func (p parts) mounts(own string, ram int64) []config.Mount {
 	if p.kernel.modules != "" {
 		m = append(m, config.Mount{Src: p.kernel.modules, Dst: filepath.Join(inBox, "modules")})
 	}
-	return m
+	return append(m, p.emulator.shown...)
 }
 
 // localPorts are ports of the caller's loopback that are allowed by number.
@@ -160,4 +148,32 @@ func localPorts(p *config.Policy) (ports []int) {
 		}
 	}
 	return ports
+}
+
+// lead is a port outside that leads to one of the command's.
+type lead struct {
+	from int // of the sandbox around QEMU, which is the one that the command has
+	by   int // of the guest, at which the guest's init listens
+}
+
+// leads are those of what is published. A server in the guest may listen on any address, or on the loopback alone; so the init of the guest takes what
+// comes by a port of its own to the loopback. It has ports that are root's, unless the command has one of them.
+func leads(p *config.Policy) (all []lead) {
+	if p.Network.All {
+		return nil // the ports would be the caller's own
+	}
+	by := 1023
+	for _, word := range p.Network.Publish {
+		_, inside, _ := strings.Cut(word, ":")
+		port, err := strconv.Atoi(inside)
+		if err != nil || slices.ContainsFunc(all, func(l lead) bool { return l.from == port }) {
+			continue
+		}
+		for slices.ContainsFunc(p.Network.Publish, func(w string) bool { return strings.HasSuffix(w, ":"+strconv.Itoa(by)) }) {
+			by--
+		}
+		all = append(all, lead{port, by})
+		by--
+	}
+	return all
 }

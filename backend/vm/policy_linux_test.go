@@ -2,7 +2,6 @@ package vm
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -58,24 +57,6 @@ func TestTheInnerSandboxLeavesOverlaysAndNamesToTheOuter(t *testing.T) {
 	back := &config.Policy{}
 	if err != nil || json.Unmarshal(text, back) != nil || back.Digest() != i.Digest() {
 		t.Errorf("it came as %+v", back)
-	}
-}
-
-func TestWhatAMachineDoesNotGiveIsRefusedByName(t *testing.T) {
-	for name, change := range map[string]func(*config.Policy){
-		"rootfs":  func(p *config.Policy) { p.Filesystem.Rootfs = "/x" },
-		"publish": func(p *config.Policy) { p.Network.Publish = []string{"80:80"} },
-		"filter":  func(p *config.Policy) { p.Seccomp = "/x" },
-	} {
-		p := config.Default()
-		if err := refuse(&p); err != nil {
-			t.Fatal(err)
-		}
-		change(&p)
-		var usage *config.UsageError
-		if err := refuse(&p); !errors.As(err, &usage) || usage.Hint == "" {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 

@@ -32,7 +32,7 @@ func Main(args []string) {
 	if err := d.Decode(&m); err != nil {
 		fail(err)
 	}
-	k := &parent{files: ninep.New(m.Epoch), host: keeper.NewMux(os.Stdout), orders: make(chan keeper.Order)}
+	k := &parent{files: ninep.New(m.Epoch, filepath.Dir(keeper.Place)), host: keeper.NewMux(os.Stdout), orders: make(chan keeper.Order)}
 	if err := k.start(&m, args[2:]); err != nil {
 		fail(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 
@@ -188,10 +189,23 @@ func (g *agent) open(s *wire.Spec) (*wire.Answer, error) {
 			return nil, err
 		}
 		for _, port := range s.Local {
-			if err := relay(port); err != nil {
+			if err := relay(at(loopback, port), at(gateway, port)); err != nil {
 				return nil, err
 			}
 		}
+		for _, l := range s.Leads {
+			if err := relay(at(address, l.Port), at(loopback, l.To)); err != nil {
+				return nil, err
+			}
+		}
+		if len(s.Leads) > 0 { // a server of the command's may have any port, as in a network of its own
+			if err := os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := adapt(s); err != nil {
+		return nil, err
 	}
 	box, failed, err := backend.Open(context.Background(), process.Backend{}, &backend.Spec{
 		Policy: s.Policy, Argv: s.Argv, Dir: s.Dir, Environ: s.Environ, ConfigFiles: s.ConfigFiles,
@@ -201,6 +215,24 @@ func (g *agent) open(s *wire.Spec) (*wire.Answer, error) {
 	}
 	g.box = box
 	return &wire.Answer{Ledger: box.Ledger()}, nil
+}
+
+// adapt makes of a policy what the host alone knows.
+func adapt(s *wire.Spec) error {
+	if s.Start != "" && s.Policy.Filesystem.Chdir == "" {
+		s.Policy.Filesystem.Chdir = s.Start
+	}
+	if _, set := s.Policy.Env.Set["PATH"]; s.Path != "" && !set {
+		if s.Policy.Env.Set == nil {
+			s.Policy.Env.Set = map[string]string{}
+		}
+		s.Policy.Env.Set["PATH"] = s.Path
+	}
+	if s.Calls == nil {
+		return nil
+	}
+	s.Policy.Seccomp = "/dev/shm/own/" + filepath.Base(s.Policy.Seccomp)
+	return os.WriteFile(s.Policy.Seccomp, s.Calls, 0o600)
 }
 
 // start starts process r.To.

@@ -22,8 +22,14 @@ import (
 // Word is what the kernel starts this program with.
 const Word = "__guest"
 
+// WithRootfs is the second word where commands have a root of their own.
+const WithRootfs = "rootfs"
+
+// Rootfs is where the guest has it.
+const Rootfs = "/.confine-rootfs"
+
 // Called says whether this process is the first of a machine.
-func Called(args []string) bool { return len(args) == 2 && args[1] == Word && os.Getpid() == 1 }
+func Called(args []string) bool { return len(args) >= 2 && args[1] == Word && os.Getpid() == 1 }
 
 const (
 	// Port is the name of the serial port to the host, and Files of the one to its files.
@@ -58,7 +64,7 @@ func Main() {
 	_ = unix.Uname(&name)
 	hello := wire.Greeting{Version: wire.Version, Release: unix.ByteSliceToString(name.Release[:])}
 	if err == nil {
-		g.host, err = enterRoot()
+		g.host, err = enterRoot(slices.Contains(os.Args[2:], WithRootfs))
 	}
 	if err != nil {
 		hello.Failed = err.Error()
@@ -152,7 +158,7 @@ func openPort(named string) (*os.File, error) {
 
 // enterRoot makes a root directory of the host's files and the guest's own /proc, /sys and /dev. The host's root may lack these, and can't be
 // written to; so the root is a tmpfs, where all that the host's has is mounted one by one.
-func enterRoot() (*relayed, error) {
+func enterRoot(rootfs bool) (*relayed, error) {
 	port, err := openPort(Files)
 	if err != nil {
 		return nil, err
@@ -161,13 +167,18 @@ func enterRoot() (*relayed, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := (mount{"tmpfs", newRoot, "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=755"}).do(); err != nil {
+		return host, err
+	}
+	if rootfs {
+		if err := (mount{hostRoot, newRoot + Rootfs, "", unix.MS_BIND, ""}).do(); err != nil {
+			return host, err
+		}
+	}
 	return host, enterNewRoot()
 }
 
 func enterNewRoot() error {
-	if err := (mount{"tmpfs", newRoot, "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=755"}).do(); err != nil {
-		return err
-	}
 	for _, dir := range own {
 		if err := (mount{dir, newRoot + dir, "", unix.MS_MOVE, ""}).do(); err != nil {
 			return err

@@ -65,9 +65,17 @@ func defaultRoute(fd int) error {
 	return nil
 }
 
-// relay leads a port of the guest's loopback to the same of the host's, as far as the gateway outside lets it.
-func relay(port int) error {
-	l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+// loopback is the guest's.
+var loopback = [4]byte{127, 0, 0, 1}
+
+// at is an address with its port.
+func at(ip [4]byte, port int) string {
+	return net.JoinHostPort(net.IP(ip[:]).String(), strconv.Itoa(port))
+}
+
+// relay leads a port of the guest's to another: one of its loopback to the host's, as far as the gateway outside lets it, or one that is published to its loopback.
+func relay(from, to string) error {
+	l, err := net.Listen("tcp4", from)
 	if err != nil {
 		return err
 	}
@@ -77,15 +85,15 @@ func relay(port int) error {
 			if err != nil {
 				return
 			}
-			go lead(c, port)
+			go lead(c, to)
 		}
 	}()
 	return nil
 }
 
-func lead(c net.Conn, port int) {
+func lead(c net.Conn, address string) {
 	defer c.Close()
-	to, err := net.Dial("tcp4", net.JoinHostPort(net.IP(gateway[:]).String(), strconv.Itoa(port)))
+	to, err := net.Dial("tcp4", address)
 	if err != nil {
 		return
 	}

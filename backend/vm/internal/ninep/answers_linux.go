@@ -99,7 +99,12 @@ func (s *Server) walk(r *reader, out *writer) error {
 			}
 		}
 		var st unix.Stat_t
-		if err = unix.Lstat(next, &st); err != nil {
+		if next == s.own {
+			err = unix.ENOENT
+		} else {
+			err = unix.Lstat(next, &st)
+		}
+		if err != nil {
 			break
 		}
 		at = next

@@ -45,13 +45,17 @@ type xattr struct {
 // Server serves the tree below its own root.
 type Server struct {
 	epoch uint64 // files of another server's are others
+	own   string // directory that has no name here
 
 	mu   sync.Mutex // of everything: requests are answered one after the other
 	fids map[uint32]*fid
 }
 
-// New is a server of which no other has the epoch: after a restore, a file that has the number of another one by now isn't taken for it.
-func New(epoch uint64) *Server { return &Server{epoch: epoch, fids: map[uint32]*fid{}} }
+// New is a server of which no other has the epoch: after a restore, a file that has the number of another one by now isn't taken for it. The directory
+// own, of whoever serves, isn't shown. That is for order and no wall: a guest that walks through a link finds it.
+func New(epoch uint64, own string) *Server {
+	return &Server{epoch: epoch, own: own, fids: map[uint32]*fid{}}
+}
 
 // maxFids bounds what a guest may hold.
 const maxFids = 1 << 20
@@ -269,6 +273,9 @@ func (s *Server) readDir(f *fid, from uint64, count uint32, out *writer) error {
 	start := len(out.b)
 	for i := from; i < uint64(len(f.names)); i++ {
 		name := f.names[i]
+		if path.Join(f.Path, name) == s.own {
+			continue
+		}
 		if len(out.b)-start+13+8+1+2+len(name) > int(min(count, MaxMessage-headerSize-4)) {
 			break
 		}

@@ -94,7 +94,7 @@ func TestWhatAGuestHoldsIsOpenedAgainByAnotherServer(t *testing.T) {
 	if err := os.WriteFile(name, []byte("content"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s := New(1)
+	s := New(1, "")
 	g := attached(t, s)
 	if errno := g.walk(1, name); errno != 0 || g.open(1, unix.O_RDONLY) != 0 || g.read(1) != "content" {
 		t.Fatal(errno, g.read(1))
@@ -110,7 +110,7 @@ func TestWhatAGuestHoldsIsOpenedAgainByAnotherServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := New(2)
+	other := New(2, "")
 	if err := other.Load(all); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestWhatAGuestHoldsIsOpenedAgainByAnotherServer(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("something else"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := New(3).Load(all); err == nil || !strings.Contains(err.Error(), "isn't the file any more") {
+	if err := New(3, "").Load(all); err == nil || !strings.Contains(err.Error(), "isn't the file any more") {
 		t.Errorf("%v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "b")); err != nil {
@@ -134,7 +134,7 @@ func TestWhatAGuestHoldsIsOpenedAgainByAnotherServer(t *testing.T) {
 
 func TestFilesAreMadeWrittenListedAndRemoved(t *testing.T) {
 	dir := t.TempDir()
-	g := attached(t, New(1))
+	g := attached(t, New(1, ""))
 	if errno := g.walk(1, dir); errno != 0 {
 		t.Fatal(errno)
 	}
@@ -175,7 +175,7 @@ func TestFilesAreMadeWrittenListedAndRemoved(t *testing.T) {
 func TestMessagesThatAreNoneAreRefused(t *testing.T) {
 	for kind := range 256 {
 		for n := range 40 {
-			s, out := New(1), &writer{b: make([]byte, headerSize, MaxMessage)}
+			s, out := New(1, ""), &writer{b: make([]byte, headerSize, MaxMessage)}
 			r := &reader{b: bytes.Repeat([]byte{0xfe}, n)}
 			err := s.answer(byte(kind), r, out)
 			switch {
@@ -188,7 +188,7 @@ func TestMessagesThatAreNoneAreRefused(t *testing.T) {
 	own, other := net.Pipe()
 	defer own.Close()
 	done := make(chan error, 1)
-	go func() { done <- New(1).Serve(other) }()
+	go func() { done <- New(1, "").Serve(other) }()
 	_, _ = own.Write([]byte{0xff, 0xff, 0xff, 0xff, tRead, 0, 0})
 	if err := <-done; err != errMessage {
 		t.Errorf("a message of 4 GiB: %v", err)

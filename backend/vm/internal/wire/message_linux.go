@@ -77,7 +77,13 @@ type Spec struct {
 	ConfigFiles   []string
 	Network       bool  // it has a card
 	Local         []int // ports of its loopback that lead to the caller's
+	Leads         []Lead
+	Calls         []byte `json:",omitempty"` // the file that the policy names for system calls
+	Start, Path   string // where a command begins whose root is a tree that says so, and its PATH
 }
+
+// Lead is a port of the card's address that leads to one of the loopback.
+type Lead struct{ Port, To int }
 
 // Wake is how a machine goes on that was written down.
 type Wake struct {
