@@ -89,7 +89,8 @@ var commands = [...]Command{
 	{Name: "session", Args: "start|exec|…", Program: serverProgram,
 		Summary: "sandboxes that stay, for one command after another",
 		Text: "\"confine session start [options]\" takes the options of a run and prints an ID; \"confine session exec ID CMD…\" runs a " +
-			"command in it, and exits as that does. \"confine session help\" lists all of it, docs/SESSIONS.md is the manual."},
+			"command in it, and exits as that does. \"confine session help\" lists all of it, docs/SESSIONS.md is the manual. With --nats URL or --embedded before " +
+			"start, exec and the like it is about sessions that workers of a queue hold: \"confine session --nats URL help\", docs/CLUSTER.md."},
 	{Name: "serve", Args: "[--listen ADDRESS]… [--token-file FILE] [--ceiling NAME|FILE] …", Program: serverProgram,
 		Summary: "sandboxes and runs by HTTP, on a socket of your own",
 		Text:    "\"confine serve --help\" lists its options, docs/API.md is the manual."},

@@ -4,6 +4,8 @@
 //	$KV.confine-records.ACCOUNT.BATCH.INDEX      what has become of each, from its first start or its cancellation on
 //	$KV.confine-workers.WORKER                   who works, written again and again
 //	confine.worker.WORKER                        requests to end a job, no stream
+//	$KV.confine-sessions.session.ACCOUNT.NAME    who has each session; snapshot.ACCOUNT.ID: which snapshots there are
+//	confine.sessions.ACCOUNT.WORKER              connections to a worker, for its sessions (package tunnel)
 //	confine.output.ACCOUNT.BATCH.INDEX           what jobs write while they run
 //	confine.dead.ACCOUNT.BATCH.INDEX             jobs that were given up, each once, with the reason
 //	$O.confine-files.>                           inputs and outputs, under their digests
@@ -28,8 +30,11 @@
 // when it goes on, and may be elsewhere by then. What a job did before its worker died it may do again: it is started
 // again, and whatever it has reached over a network remembers the first time.
 //
+// A session is its worker's as long as its record says so and the worker's lease lasts. What becomes of one that moves, or whose worker is gone, is in
+// internal/jobs/worker/move.go.
+//
 // # The order to read
 //
 // job.go has what is said, layout.go where it is; decide.go the one decision of workers; submit.go, cancel.go, list.go and output.go
-// what users ask for; peers.go and lease.go who is there; files.go what jobs are given and leave.
+// what users ask for; peers.go and lease.go who is there; files.go what jobs are given and leave; sessions.go the records of sessions, and reach.go how their workers are reached.
 package jobs

@@ -62,7 +62,8 @@ A sandbox that stays, for commands one after another or at once.
   stop ID                 end it and everything in it
   gc                      forget those that have ended
 
-ID is the word that start printed, the beginning of it, or the session's name.
+ID is the word that start printed, the beginning of it, or the session's name. With --nats URL or --embedded before COMMAND, it is about sessions
+that workers of a queue hold: "confine session --nats URL help".
 `
 
 // commands are the subcommands: what they do with the words behind them.

@@ -95,8 +95,11 @@ const version = 1
 // flushTime is how long a server may take to know of a listener.
 const flushTime = 5 * time.Second
 
-// maxWaiting are connections that nobody has accepted.
-const maxWaiting = 128
+// Bounds of a listener. Who is beyond them hears nothing, and gives up.
+const (
+	maxWaiting = 128  // connections that nobody has accepted
+	maxOpen    = 4096 // all
+)
 
 // Listener accepts connections.
 type Listener struct {
@@ -140,6 +143,12 @@ func (l *Listener) open(m *nats.Msg) {
 	if len(m.Data) != 1 || m.Data[0] != version || m.Reply == "" {
 		return
 	}
+	l.mu.Lock()
+	full := len(l.all) >= maxOpen
+	l.mu.Unlock()
+	if full {
+		return
+	}
 	subject := m.Subject + "." + newWord()
 	c := newConn(Addr(subject), Addr(m.Reply), l.times, publisher(l.nc, m.Reply, subject), l.nc.IsClosed, func() {
 		l.mu.Lock()
@@ -152,7 +161,7 @@ func (l *Listener) open(m *nats.Msg) {
 	select {
 	case l.waiting <- c:
 		_ = l.nc.PublishRequest(m.Reply, subject, []byte(subject))
-	default: // who dials hears nothing, and gives up
+	default:
 		c.mu.Lock()
 		c.fail(net.ErrClosed)
 		c.mu.Unlock()

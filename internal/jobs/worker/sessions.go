@@ -42,6 +42,7 @@ type holding struct {
 	over   bool
 	coming map[jobs.SessionKey]bool // they have a record already
 	moves  map[jobs.SessionKey]*moving
+	visits map[string]int // connections, by account
 }
 
 // maxSessions is how many a worker has at one time, whatever room it has.
@@ -79,7 +80,7 @@ func (h *hall) enter(c net.Conn) {
 
 // hold begins to hold sessions.
 func (s *shift) hold(id *jobs.Identity) (*holding, error) {
-	h := &holding{s: s, of: jobs.SessionsOf(s.q), coming: map[jobs.SessionKey]bool{}, moves: map[jobs.SessionKey]*moving{}}
+	h := &holding{s: s, of: jobs.SessionsOf(s.q), coming: map[jobs.SessionKey]bool{}, moves: map[jobs.SessionKey]*moving{}, visits: map[string]int{}}
 	var err error
 	if h.dir, h.lock, err = s.sessionDir(); err != nil {
 		return nil, err
@@ -117,7 +118,39 @@ func (h *holding) welcome() {
 		if err != nil {
 			return
 		}
-		go h.hall(v.Account()).enter(v)
+		h.mu.Lock()
+		room := h.visits[v.Account()] < maxVisits
+		if room {
+			h.visits[v.Account()]++
+		}
+		h.mu.Unlock()
+		if !room {
+			go v.Close()
+			continue
+		}
+		go h.hall(v.Account()).enter(&visit{v, sync.OnceFunc(func() { h.leave(v.Account()) })})
+	}
+}
+
+// maxVisits is how many connections of one account there are at one time, so that others find room.
+const maxVisits = 256
+
+// visit is counted until it is closed.
+type visit struct {
+	*jobs.Visit
+	done func()
+}
+
+func (v *visit) Close() error {
+	defer v.done()
+	return v.Visit.Close()
+}
+
+func (h *holding) leave(account string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.visits[account]--; h.visits[account] == 0 {
+		delete(h.visits, account)
 	}
 }
 

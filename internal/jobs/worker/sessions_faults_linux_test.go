@@ -402,3 +402,24 @@ func TestHostileRecords(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAnAccountWithManyConnectionsLeavesRoomForOthers: who opens as many as there can be, and says nothing, keeps nobody else out.
+func TestAnAccountWithManyConnectionsLeavesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	s := set(t, jobstest.Inside(t))
+	_, w := s.joined(hired{})
+	s.mustOpen(w, "work")
+	greedy := 0
+	for range maxVisits + 40 {
+		if c, err := jobs.SessionsOf(s.Queue).Reach(t.Context(), "greedy", w); err == nil {
+			defer c.Close()
+			greedy++
+		}
+	}
+	if greedy != maxVisits {
+		t.Errorf("%d connections of one account", greedy)
+	}
+	if got, err := s.sh("work", "echo on"); err != nil || got != "on" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
