@@ -53,7 +53,7 @@ var machines = []machine{
 	{name: "systemd-user", kernel: "6.12", place: orders.Session, user: true,
 		what:    "cgroup v2, systemd, as an ordinary user in a delegated cgroup",
 		scripts: [][]string{tree},
-		few:     [][]string{groups}},
+		few:     [][]string{{"stop_survivors", "limits_memory", "limits_tasks"}}}, // "v2-root" has the others
 	{name: "systemd-root", kernel: "6.12", place: orders.Service,
 		what:    "cgroup v2, systemd, as root in a service",
 		scripts: [][]string{tree}},
@@ -80,7 +80,7 @@ var machines = []machine{
 		sysctls: map[string]string{"user.max_user_namespaces": "0"},
 		what:    "`user.max_user_namespaces=0`, as an ordinary user",
 		scripts: [][]string{bare, {"landlock_alone"}},
-		few:     [][]string{bare, {"landlock_alone"}}},
+		few:     [][]string{{"host_no_userns", "landlock_alone", "limits_cpu", "limits_tasks", "limits_file_size"}}},
 	{name: "no-clone-user", kernel: "6.1", place: orders.Plain, user: true, partial: true, cgroups: orders.Unified,
 		sysctls: map[string]string{"kernel.unprivileged_userns_clone": "0"},
 		what:    "`kernel.unprivileged_userns_clone=0`, as an ordinary user",
@@ -88,7 +88,7 @@ var machines = []machine{
 	{name: "container", kernel: "6.12", place: orders.Container, partial: true, cgroups: orders.Unified,
 		what:    "a container as Docker starts it, its seccomp profile and capabilities, no user namespace, as its root",
 		scripts: [][]string{bare},
-		few:     [][]string{{"host_no_userns", "limits_memory", "limits_tasks"}}}, // "no-userns-user" has the others
+		few:     [][]string{{"host_no_userns", "limits_memory", "limits_descriptors", "limits_cpu_rate"}}}, // "no-userns-user" has the others
 }
 
 // kernel is a series of Debian's.
