@@ -34,6 +34,8 @@ const Name = "darwin-seatbelt"
 const (
 	// lookEvery is how often the processes of a sandbox are looked at.
 	lookEvery = 20 * time.Millisecond
+	// lookAtLeast is what passes between two looks, however much happens.
+	lookAtLeast = 2 * time.Millisecond
 	// lookAtDiskEvery is how often places and trees are looked through, at least.
 	lookAtDiskEvery = 250 * time.Millisecond
 )

@@ -19,7 +19,7 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-func host(t *testing.T, more ...string) facts {
+func macHost(t *testing.T, more ...string) facts {
 	return facts{UID: 1000, GID: 1000, Temp: "/private/var/folders/ab/cd/T", Self: "/opt/confine", Files: hosttest.MacOS(t, append(more, "/opt/confine*")...)}
 }
 
@@ -46,13 +46,13 @@ func TestPlansOfProfiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused := ""
-		_, err = newPlan(specOf(&policy), host(t))
+		_, err = newPlan(specOf(&policy), macHost(t))
 		if cant, ok := errors.AsType[*config.Unenforceable](err); ok {
 			refused = cant.Error() + "\n" + cant.Hint
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		p, err := newPlan(specOf(accepting(t, name)), host(t))
+		p, err := newPlan(specOf(accepting(t, name)), macHost(t))
 		if err != nil {
 			t.Fatalf("%s is refused in part, too: %v", name, err)
 		}
@@ -62,8 +62,8 @@ func TestPlansOfProfiles(t *testing.T) {
 		}
 		p.input.Mark = "run.confine.MARK"
 		p.compile("/private/var/folders/ab/cd/T/confine-x", port)
-		profile, params := p.profile.Text("")
-		_, rules, _ := strings.Cut(profile, "(global-name (param \"MARK\")))\n")
+		profile, params := p.profile.Text("", "own")
+		_, rules, _ := strings.Cut(profile, "(global-name (param \"OWN\")))\n")
 		rules = strings.ReplaceAll(rules, "\n\n", "\n")
 		text, err := json.MarshalIndent(struct {
 			Plan    *Plan
@@ -108,7 +108,7 @@ func TestWhatIsAskedForIsInTheLedger(t *testing.T) {
 	p.CPULimit, p.CPUs, p.MaxFileSize, p.Isolation = 150, 2, 1<<20, "wasm"
 	p.Network.Publish = []string{"8080:80"}
 	p.Filesystem.Workdir = "overlay"
-	_, err := newPlan(specOf(&p), host(t))
+	_, err := newPlan(specOf(&p), macHost(t))
 	cant, ok := errors.AsType[*config.Unenforceable](err)
 	if !ok {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestWhatCantBeHadIsAMistake(t *testing.T) {
 	} {
 		p := accepting(t, "standard")
 		change(p)
-		if _, err := newPlan(specOf(p), host(t)); !isUsage(err) {
+		if _, err := newPlan(specOf(p), macHost(t)); !isUsage(err) {
 			t.Errorf("%+v: %v", p.Filesystem, err)
 		}
 	}
@@ -146,7 +146,7 @@ func isUsage(err error) bool { _, ok := errors.AsType[*config.UsageError](err); 
 
 // TestANestedSandboxIsNamed, whatever the policy accepts: nothing of it would be held.
 func TestANestedSandboxIsNamed(t *testing.T) {
-	have := host(t)
+	have := macHost(t)
 	have.Nested = true
 	_, err := newPlan(specOf(accepting(t, "standard")), have)
 	if cant, ok := errors.AsType[*config.Unenforceable](err); !ok || cant.Reason != status.NestedSandbox || cant.Hint == "" {
@@ -158,12 +158,12 @@ func TestANestedSandboxIsNamed(t *testing.T) {
 func TestAnswersAreTheProfile(t *testing.T) {
 	p := accepting(t, "standard")
 	p.Filesystem.Workdir, p.Filesystem.Deny, p.Network.Allow = "rw", []string{".env"}, []string{"example.com:443"}
-	plan, err := newPlan(specOf(p), host(t, "/Users/u/p/.env=secret", "/Users/u/p/.git/config=x", "/Users/u/p/.git/HEAD=x"))
+	plan, err := newPlan(specOf(p), macHost(t, "/Users/u/p/.env=secret", "/Users/u/p/.git/config=x", "/Users/u/p/.git/HEAD=x"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	plan.compile("/private/var/folders/ab/cd/T/confine-x", 1234)
-	text, params := plan.profile.Text("")
+	text, params := plan.profile.Text("", "own")
 	values := map[string]string{}
 	for _, one := range params {
 		values[one.Name] = one.Value
@@ -213,6 +213,15 @@ func TestTheTreeSumsWhoIsGone(t *testing.T) {
 	}
 	tr.add(nil)
 	if tr.now.CPU != 5*time.Second || tr.now.Tasks != 0 {
+		t.Errorf("%+v", tr.now)
+	}
+	if more := tr.ended(4*time.Second, 10); more != 0 || tr.memoryPeak != 150 {
+		t.Errorf("%v more, %+v", more, tr)
+	}
+	if more := tr.ended(6*time.Second, 200); more != time.Second || tr.memoryPeak != 200 {
+		t.Errorf("%v more, %+v", more, tr)
+	}
+	if tr.add(nil); tr.now.CPU != 6*time.Second {
 		t.Errorf("%+v", tr.now)
 	}
 }

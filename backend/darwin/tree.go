@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/status"
 )
 
 // sample is what one process uses at a moment.
@@ -17,15 +18,15 @@ type sample struct {
 
 // tree sums what processes use: of those that are there, and of those that were.
 type tree struct {
-	seen map[member]time.Duration // CPU time, when it was seen last
-	gone time.Duration            // of those that have ended
+	seen map[process]time.Duration // CPU time, when it was seen last
+	gone time.Duration             // of those that have ended
 
 	now                   backend.Usage
 	memoryPeak, tasksPeak int64
 	started               int64 // processes that were seen
 }
 
-type member struct {
+type process struct {
 	pid   int
 	start uint64
 }
@@ -33,12 +34,12 @@ type member struct {
 // add takes a look at all of them.
 func (t *tree) add(all []sample) {
 	if t.seen == nil {
-		t.seen = map[member]time.Duration{}
+		t.seen = map[process]time.Duration{}
 	}
-	here := make(map[member]bool, len(all))
+	here := make(map[process]bool, len(all))
 	t.now = backend.Usage{Scratch: t.now.Scratch}
 	for _, s := range all {
-		m := member{s.pid, s.start}
+		m := process{s.pid, s.start}
 		if here[m] {
 			continue
 		}
@@ -60,4 +61,25 @@ func (t *tree) add(all []sample) {
 	}
 	t.now.CPU += t.gone
 	t.memoryPeak, t.tasksPeak = max(t.memoryPeak, t.now.Memory), max(t.tasksPeak, t.now.Tasks)
+}
+
+// ended adds what the kernel says of a process that was waited for, with those that it had waited for, and was not seen: it was too short. It
+// says how much more that is.
+func (t *tree) ended(cpu time.Duration, memory int64) (more time.Duration) {
+	more = max(0, cpu-t.now.CPU)
+	t.gone, t.now.CPU = t.gone+more, t.now.CPU+more
+	t.memoryPeak = max(t.memoryPeak, memory)
+	t.tasksPeak, t.started = max(t.tasksPeak, 1), max(t.started, 1)
+	return more
+}
+
+// used is the same in the words of a report.
+func (t *tree) used() status.Usage {
+	const from = "proc_pid_rusage, looked at every 20 ms"
+	return status.Usage{
+		CPUMS: t.now.CPU.Milliseconds(), MemoryPeakBytes: t.memoryPeak, TasksPeak: t.tasksPeak, TasksStarted: t.started,
+		Sources: map[string]string{
+			"cpu_ms": from, "memory_peak_bytes": from + ", physical footprint", "tasks_peak": from + ", processes and threads", "tasks_started": from + ", processes",
+		},
+	}
 }

@@ -133,14 +133,15 @@ func (p *Profile) Allows(at string, do Do) bool {
 // Param is a value that the text has a name for.
 type Param struct{ Name, Value string }
 
-// Text is the profile as sandbox-exec takes it, and the values of its parameters. tty is the terminal of a process; "": none.
-func (p *Profile) Text(tty string) (text string, params []Param) {
+// Text is the profile as sandbox-exec takes it, and the values of its parameters. tty is the terminal of a process, "" none; own is what it and
+// those that it starts are known by.
+func (p *Profile) Text(tty, own string) (text string, params []Param) {
 	var b strings.Builder
 	b.WriteString(base)
 	if tty == "" {
 		tty = "/dev/null"
 	}
-	params = []Param{{"TTY", tty}, {"MARK", p.in.Mark}}
+	params = []Param{{"TTY", tty}, {"MARK", p.in.Mark}, {"OWN", own}}
 	switch {
 	case p.in.Network:
 		b.WriteString("\n" + network)

@@ -19,7 +19,7 @@ import (
 // read is the text of a profile, as the kernel reads it.
 func read(t testing.TB, p *Profile) *seatbelttest.Profile {
 	t.Helper()
-	text, params := p.Text("")
+	text, params := p.Text("", "own")
 	values := map[string]string{}
 	for _, one := range params {
 		if _, twice := values[one.Name]; twice {
@@ -92,7 +92,7 @@ func TestTheLastAndDeepestRuleCounts(t *testing.T) {
 func TestNoPathIsText(t *testing.T) {
 	const evil = `/a") (allow file-write* (subpath "/`
 	p := Compile(Input{View: &view.View{Grants: []view.Grant{grant(evil, view.Read)}}, Mark: "m"})
-	text, params := p.Text(evil)
+	text, params := p.Text(evil, "own")
 	if strings.Contains(text, "/a\"") {
 		t.Errorf("the name is in the text:\n%s", text)
 	}
@@ -149,7 +149,7 @@ func TestWhatNobodyMay(t *testing.T) {
 		}
 	}
 	for _, q := range []seatbelttest.Query{
-		{Op: "mach-lookup", Name: "run.1"}, {Op: "process-fork"}, {Op: "file-read-data", Path: "/"}, {Op: "file-write-data", Path: "/dev/null"},
+		{Op: "mach-lookup", Name: "run.1"}, {Op: "mach-lookup", Name: "own"}, {Op: "process-fork"}, {Op: "file-read-data", Path: "/"}, {Op: "file-write-data", Path: "/dev/null"},
 		{Op: "sysctl-read", Name: "hw.ncpu"}, {Op: "mach-lookup", Name: "com.apple.system.opendirectoryd.libinfo"},
 	} {
 		if !p.Allows(q) {
@@ -172,8 +172,8 @@ func TestAgainstExplain(t *testing.T) {
 		ask := func(op string, at string) bool { return text.Allows(seatbelttest.Query{Op: op, Path: at}) }
 		complain := func(at, op string, said explain.Decision, is bool) {
 			t.Helper()
-			written, params := p.Text("")
-			_, written, _ = strings.Cut(written, "(global-name (param \"MARK\")))\n")
+			written, params := p.Text("", "own")
+			_, written, _ = strings.Cut(written, "(global-name (param \"OWN\")))\n")
 			t.Fatalf("seed %d: %s %s: explain says %+v, and the text %v\n%s\n%s%q", seed, op, at, said, is, show(v), written, params)
 		}
 		for at, n := range host.Nodes {

@@ -117,6 +117,27 @@ func (b *Box) Reached(c status.Capability) {
 	}
 }
 
+// Denied: something was refused that some process inside asked for.
+func (b *Box) Denied(v status.Violation) {
+	b.mu.Lock()
+	tell := b.tell
+	b.mu.Unlock()
+	for _, t := range b.running() {
+		t.tell(backend.Event{Denied: &v})
+	}
+	if tell != nil {
+		tell(backend.Event{Denied: &v})
+	}
+}
+
+// Traffic is what went over its network, where somebody sees that.
+func (b *Box) Traffic() *status.Traffic {
+	if seer, ok := b.sys.(Seer); ok {
+		return seer.Traffic()
+	}
+	return nil
+}
+
 // Tell has somebody told what happens to nobody in particular.
 func (b *Box) Tell(tell func(backend.Event)) {
 	b.mu.Lock()
@@ -209,6 +230,7 @@ func (b *Box) close() {
 	hit, started := limitsOf(b.reached), b.started
 	b.mu.Unlock()
 	violations, err := b.sys.Close()
+	r.Network = b.Traffic()
 	if err != nil {
 		r.SetupError = &status.SetupError{Step: "close", Op: "remove", Error: err.Error()}
 	}

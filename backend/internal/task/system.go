@@ -27,6 +27,14 @@ type System interface {
 	Close() ([]status.Violation, error)
 }
 
+// Seer is a System that sees what its processes reach, and refuses some of it.
+type Seer interface {
+	// Traffic is what was reached and refused until now; nil: it sees nothing.
+	Traffic() *status.Traffic
+	// Refused is how often something was refused until now.
+	Refused() int64
+}
+
 // Start is a process that is to be started.
 type Start struct {
 	Exec *backend.Exec

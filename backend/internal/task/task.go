@@ -112,6 +112,9 @@ func (t *Task) run(ctx context.Context, target Target) {
 		if usage, err := target.Usage(); err == nil {
 			t.out.CPUUsed = usage.CPU
 		}
+		if seer, ok := t.box.sys.(Seer); ok {
+			t.out.Refused = seer.Refused()
+		}
 		t.mu.Unlock()
 		t.unhook()
 		t.end()
@@ -174,10 +177,17 @@ func (t *Task) reach(c status.Capability) {
 	first := !t.reached[c]
 	t.reached[c] = true
 	t.mu.Unlock()
-	if first && t.exec.Tell != nil {
+	if first {
+		t.tell(backend.Event{Limit: c})
+	}
+}
+
+// tell says what happens to it, one event at a time.
+func (t *Task) tell(e backend.Event) {
+	if t.exec.Tell != nil {
 		t.telling.Lock()
 		defer t.telling.Unlock()
-		t.exec.Tell(backend.Event{Limit: c})
+		t.exec.Tell(e)
 	}
 }
 

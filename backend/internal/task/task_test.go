@@ -281,3 +281,40 @@ func TestRefusedMemory(t *testing.T) {
 		t.Errorf("another's: %s, %q", r.Status, r.LimitsHit)
 	}
 }
+
+// seeing is a system whose gateway has refused something.
+type seeing struct{ system }
+
+func (*seeing) Traffic() *status.Traffic { return &status.Traffic{SentBytes: 7} }
+func (*seeing) Refused() int64           { return 2 }
+
+// TestWhatIsRefusedIsTold, in the report of who failed, and to whoever listens.
+func TestWhatIsRefusedIsTold(t *testing.T) {
+	p := config.Default()
+	p.AllowPartial = []string{config.WordAll}
+	b := New(t.Context(), "test", &backend.Spec{Policy: &p}, status.Ledger{}, &seeing{})
+	told := make(chan backend.Event, 2)
+	b.Tell(func(e backend.Event) { told <- e })
+	run, err := b.Start(t.Context(), &backend.Exec{Argv: []string{"sleep"}, Tell: func(e backend.Event) { told <- e }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Denied(status.Violation{What: "evil.test:443"})
+	for range 2 {
+		if e := <-told; e.Denied == nil || e.Denied.What != "evil.test:443" {
+			t.Errorf("%+v", e)
+		}
+	}
+	_ = run.Signal(os.Kill)
+	run.Wait()
+	failing, err := b.Start(t.Context(), &backend.Exec{Argv: []string{"exit", "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := failing.Wait(); r.Status != status.SandboxDenied {
+		t.Errorf("%s: %s", r.Status, r.Reason)
+	}
+	if whole, err := b.Close(); err != nil || whole.Network == nil || whole.Network.SentBytes != 7 {
+		t.Errorf("%+v, %v", whole, err)
+	}
+}

@@ -1,0 +1,362 @@
+package darwin
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/internal/hostfiles"
+	"github.com/confine-run/confine/backend/internal/task"
+	"github.com/confine-run/confine/internal/darwin"
+	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/outcome"
+	"github.com/confine-run/confine/supervisor/proxy"
+)
+
+// placePrefix is what the directories of runs begin with.
+const placePrefix = "confine-"
+
+// sandbox is what a Box is made of here.
+type sandbox struct {
+	plan  *Plan
+	mark  string
+	place string // the run's own directory
+	start string // where processes start
+	env   []string
+
+	proxy  *proxy.Proxy // nil: there is no gateway
+	keeper *exec.Cmd
+	alive  io.WriteCloser // the keeper waits for its end
+	box    *task.Box
+
+	mu      sync.Mutex
+	targets []*target
+	tree    tree
+
+	grown    struct{ bytes, files int64 } // what lay in writable trees when it was built
+	scratch  atomic.Int64
+	watching sync.WaitGroup
+	killed   chan struct{}
+	killOnce sync.Once
+}
+
+// build builds a sandbox. What it has made it removes again where it fails.
+func build(ctx context.Context, p *Plan) (_ *task.Box, err error) {
+	s := &sandbox{plan: p, mark: "run.confine." + rand.Text(), killed: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			_, undone := s.Close()
+			err = errors.Join(err, undone)
+		}
+	}()
+	dir := filepath.Join(p.have.Temp, placePrefix+rand.Text())
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, setup("place", "mkdir", err)
+	}
+	s.place = dir
+	for _, name := range []string{"home", "tmp"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			return nil, setup("place", "mkdir", err)
+		}
+	}
+	port := uint16(0)
+	if p.Gateway {
+		if s.proxy, err = proxy.Open(&p.Reach, s.attempt); err != nil {
+			return nil, setup("network", "listen", err)
+		}
+		port = s.proxy.Port
+	}
+	p.input.Mark = s.mark
+	p.compile(dir, port)
+	s.env = p.environ(dir, port)
+	if s.start = p.Start; s.start == "" {
+		s.start = filepath.Join(dir, "home")
+	}
+	if err := s.startKeeper(); err != nil {
+		return nil, setup("keeper", "start", err)
+	}
+	s.grown.bytes, s.grown.files = hostfiles.Measure(p.Trees)
+	s.box = task.New(ctx, Name, p.spec, status.Ledger(p.ledger), s)
+	s.watching.Go(s.watch)
+	return s.box, nil
+}
+
+// startKeeper starts the process that ends the sandbox if this one is killed.
+func (s *sandbox) startKeeper() error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	c := exec.Command(s.plan.have.Self, keeperWord, s.mark, s.place)
+	c.Dir, c.Env, c.Stdin, c.SysProcAttr = "/", []string{}, r, &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		_ = w.Close()
+		return err
+	}
+	s.keeper, s.alive = c, w
+	return nil
+}
+
+// attempt tells of what the gateway refused.
+func (s *sandbox) attempt(a status.Attempt) {
+	if a.Verdict == status.AttemptBlocked && s.box != nil {
+		s.box.Denied(a.Violation())
+	}
+}
+
+func (s *sandbox) enter(t *target) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.targets = append(s.targets, t)
+}
+
+// leave is told of a process that has ended what the kernel says that it used.
+func (s *sandbox) leave(t *target, cpu time.Duration, memory int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	more := t.tree.ended(cpu, memory)
+	s.tree.ended(s.tree.now.CPU+more, memory)
+	s.targets = slices.DeleteFunc(s.targets, func(o *target) bool { return o == t })
+}
+
+// watch looks at everybody, whenever somebody forks or ends, and every now and then.
+func (s *sandbox) watch() {
+	kq, err := unix.Kqueue()
+	if err == nil {
+		defer unix.Close(kq)
+	}
+	known := map[int]bool{}
+	next := time.Now()
+	for {
+		select {
+		case <-s.killed:
+			return
+		default:
+		}
+		pids := s.look()
+		time.Sleep(lookAtLeast) // however many fork
+		if kq >= 0 && err == nil {
+			await(kq, pids, known)
+		} else {
+			time.Sleep(lookEvery)
+		}
+		if began := time.Now(); !began.Before(next) {
+			s.lookAtDisk()
+			next = time.Now().Add(max(lookAtDiskEvery, 4*time.Since(began)))
+		}
+	}
+}
+
+// await waits for a fork or an end of those who are known, and for no longer than the time between two looks.
+func await(kq int, pids []int, known map[int]bool) {
+	var changes []unix.Kevent_t
+	here := map[int]bool{}
+	for _, pid := range pids {
+		if here[pid] = true; !known[pid] {
+			changes = append(changes, unix.Kevent_t{Ident: uint64(pid), Filter: unix.EVFILT_PROC, Flags: unix.EV_ADD | unix.EV_CLEAR | unix.EV_RECEIPT, Fflags: unix.NOTE_FORK | unix.NOTE_EXIT})
+		}
+	}
+	clear(known)
+	for pid := range here {
+		known[pid] = true
+	}
+	events := make([]unix.Kevent_t, max(1, len(changes)))
+	if len(changes) > 0 {
+		_, _ = unix.Kevent(kq, changes, events, &unix.Timespec{}) // of who is gone already there is an error in its receipt
+	}
+	wait := unix.NsecToTimespec(int64(lookEvery))
+	_, _ = unix.Kevent(kq, nil, events[:1], &wait)
+}
+
+// look sums what everybody uses, and ends all where that is too much.
+func (s *sandbox) look() []int {
+	pids, err := members(s.mark)
+	if err != nil {
+		return nil
+	}
+	var all []sample
+	for _, pid := range pids {
+		if u, err := darwin.UsageOf(pid); err == nil {
+			all = append(all, sample{pid, u.Start, u.CPU, u.Memory, u.Threads})
+		}
+	}
+	s.mu.Lock()
+	s.tree.add(all)
+	now := s.tree.now
+	for _, t := range s.targets {
+		of := all
+		if len(s.targets) > 1 {
+			of = slices.DeleteFunc(slices.Clone(all), func(one sample) bool { return !member(one.pid, t.own) })
+		}
+		t.tree.add(of)
+	}
+	s.mu.Unlock()
+	switch l := &s.plan.Limits; {
+	case l.Memory > 0 && now.Memory > l.Memory:
+		s.box.Reached(status.Memory)
+		s.box.End(status.CauseMemWatch, fmt.Sprintf("processes held %d bytes", now.Memory))
+	case l.Tasks > 0 && now.Tasks > l.Tasks:
+		s.box.End(status.CauseTasks, fmt.Sprintf("limit of %d tasks reached: %d", l.Tasks, now.Tasks))
+	case l.CPU > 0 && now.CPU >= l.CPU:
+		s.box.End(status.CauseCPUTree, "CPU time limit of "+l.CPU.String()+" reached")
+	}
+	return pids
+}
+
+func (s *sandbox) lookAtDisk() {
+	bytes, files := hostfiles.Measure(append([]string{s.place}, s.plan.Trees...))
+	bytes, files = bytes-s.grown.bytes, files-s.grown.files
+	s.scratch.Store(max(0, bytes))
+	switch l := &s.plan.Limits; {
+	case l.Disk > 0 && bytes > l.Disk:
+		s.box.End(status.CauseDisk, fmt.Sprintf("disk limit of %d bytes reached: %d bytes", l.Disk, bytes))
+	case l.Files > 0 && files > l.Files:
+		s.box.End(status.CauseDisk, fmt.Sprintf("limit of %d files reached: %d files", l.Files, files))
+	}
+}
+
+// Files are those of the run's directory, and of trees that it may write to or start in.
+func (s *sandbox) Files() backend.Files {
+	f := hostfiles.Files{Closed: s.box.Done(), Places: []hostfiles.Place{{Dir: s.place, Write: true}}}
+	if s.plan.Start != "" {
+		f.Places = append(f.Places, hostfiles.Place{Dir: s.start})
+	}
+	for _, t := range s.plan.Trees {
+		f.Places = append(f.Places, hostfiles.Place{Dir: t, Write: true})
+	}
+	return f
+}
+
+// Usage is what everybody inside uses.
+func (s *sandbox) Usage() (backend.Usage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.tree.now
+	u.Scratch = s.scratch.Load()
+	return u, nil
+}
+
+// Used is the same in the words of a report.
+func (s *sandbox) Used() status.Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tree.used()
+}
+
+// Traffic is what was reached and refused.
+func (s *sandbox) Traffic() *status.Traffic {
+	if s.proxy == nil {
+		return nil
+	}
+	return s.proxy.Traffic()
+}
+
+// Refused is how often something was.
+func (s *sandbox) Refused() (times int64) {
+	if s.proxy != nil {
+		_, times = s.proxy.Refused()
+	}
+	return times
+}
+
+// Kill ends everybody inside.
+func (s *sandbox) Kill() {
+	s.killOnce.Do(func() { close(s.killed) })
+	s.mu.Lock()
+	targets := slices.Clone(s.targets)
+	s.mu.Unlock()
+	for _, t := range targets {
+		t.Kill()
+	}
+}
+
+// Changes are none: there are no overlays.
+func (s *sandbox) Changes() *status.Changes { return nil }
+
+// Close removes all that there is of the sandbox.
+func (s *sandbox) Close() (violations []status.Violation, err error) {
+	s.Kill()
+	s.watching.Wait()
+	err = killAll(s.mark)
+	if s.proxy != nil {
+		s.proxy.Close()
+		violations, _ = s.proxy.Refused()
+	}
+	violations = append(violations, sweep(s.plan.Trees, &s.plan.guarded)...)
+	if s.place != "" {
+		err = errors.Join(err, os.RemoveAll(s.place))
+	}
+	if s.keeper != nil {
+		_ = s.alive.Close()
+		_ = s.keeper.Wait()
+	}
+	return violations, err
+}
+
+// Backend builds sandboxes.
+type Backend struct{}
+
+// Name is in every report.
+func (Backend) Name() string { return Name }
+
+// Plan computes what will be done.
+func (Backend) Plan(_ context.Context, s *backend.Spec) (backend.Plan, error) {
+	p, err := planHere(s)
+	if p == nil {
+		return nil, err
+	}
+	return p, err
+}
+
+// planHere plans for this host.
+func planHere(s *backend.Spec) (*Plan, error) {
+	have, err := here()
+	if err != nil {
+		return nil, err
+	}
+	return newPlan(s, have)
+}
+
+// Build plans anew, since a plan names files as they were, and builds.
+func (Backend) Build(ctx context.Context, planned backend.Plan) (backend.Sandbox, error) {
+	p, err := planHere(planned.(*Plan).spec)
+	if err != nil {
+		return nil, err
+	}
+	box, err := build(ctx, p)
+	if failed, ok := errors.AsType[*outcome.SetupError](err); ok {
+		r := &status.Report{
+			Status: status.InternalError, Cause: status.CauseSetup, Reason: failed.Error(), Backend: Name, SetupError: failed.Report(),
+			RC: status.InternalError.RC(status.Normalized, 0, 0), Enforced: status.Ledger(p.ledger),
+		}
+		for c, e := range r.Enforced {
+			e.Applied, e.Effective = false, false
+			r.Enforced[c] = e
+		}
+		return nil, &backend.BuildError{Report: backend.Complete(r, p.spec)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return box, nil
+}
+
+var (
+	_ task.System = (*sandbox)(nil)
+	_ task.Seer   = (*sandbox)(nil)
+	_ task.Target = (*target)(nil)
+)
