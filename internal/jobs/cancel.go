@@ -13,7 +13,7 @@ import (
 func (q *Queue) Cancel(ctx context.Context, p *Peers, key Key) (*Record, error) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		r, err := q.cancel(ctx, p, key)
-		if r != nil || err != nil && !errors.Is(err, ErrChanged) && !again(err) {
+		if r != nil || err != nil && !errors.Is(err, ErrChanged) && !Transient(err) {
 			return r, err
 		}
 		if !wait(ctx, pause) {

@@ -235,7 +235,7 @@ func (s Sessions) Change(ctx context.Context, key SessionKey, next func(KeptSess
 				return KeptSession{key, revision, to}, nil
 			}
 		}
-		if !errors.Is(err, ErrChanged) && !again(err) {
+		if !errors.Is(err, ErrChanged) && !Transient(err) {
 			return k, err
 		}
 		if !wait(ctx, pause) {

@@ -50,7 +50,7 @@ func (q *Queue) Submit(ctx context.Context, all ...*Job) error {
 		if len(left) == 0 && err == nil {
 			return nil
 		}
-		if messages = left; !again(err) {
+		if messages = left; !Transient(err) {
 			return err
 		}
 		if !wait(ctx, pause) {
@@ -59,8 +59,8 @@ func (q *Queue) Submit(ctx context.Context, all ...*Job) error {
 	}
 }
 
-// again says whether what has failed may be done a moment later.
-func again(err error) bool {
+// Transient says whether what has failed may be done a moment later.
+func Transient(err error) bool {
 	return err == nil || errors.Is(err, ErrFull) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
 		errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrDisconnected) ||
 		errors.Is(err, nats.ErrConnectionReconnecting) || code(err, errCodeResources, 10008, 10009)

@@ -98,7 +98,19 @@ func sessions(ctx context.Context, args []string) (int, error) {
 
 // client asks a worker.
 func (f *far) client(worker string) *serve.Client {
-	return serve.NewClientBy(func(ctx context.Context) (net.Conn, error) { return f.of.Reach(ctx, f.account, worker) })
+	return serve.NewClientBy(func(ctx context.Context) (net.Conn, error) {
+		for end := time.Now().Add(f.timeout); ; time.Sleep(100 * time.Millisecond) { // servers that have lost one choose a leader first
+			c, err := f.of.Reach(ctx, f.account, worker)
+			if err == nil || !waits(ctx, err) || time.Now().After(end) {
+				return c, err
+			}
+		}
+	})
+}
+
+// waits says whether the servers may have an answer later. That a worker is absent is one.
+func waits(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && jobs.Transient(err) && !errors.As(err, new(*jobs.AbsentError))
 }
 
 // find finds a session that stands, and a client of the worker that has it.
@@ -121,22 +133,25 @@ func (f *far) standing(ctx context.Context, word string) (jobs.KeptSession, erro
 		switch {
 		case errors.Is(err, jobs.ErrNoSession):
 			return k, &config.UsageError{Msg: fmt.Sprintf("there is no session %.80q", word), Hint: `"confine session --nats URL list" shows those there are`}
-		case err != nil:
-			return k, errors.Join(absent, err)
-		case k.State.Final():
+		case err == nil && k.State.Final():
 			return k, f.ended(ctx, &k)
-		}
-		var c net.Conn
-		if c, err = f.of.Reach(ctx, f.account, k.Worker); err == nil {
-			_ = c.Close()
-			if k.State == jobs.SessionRunning {
-				return k, nil
+		case err == nil:
+			var c net.Conn
+			if c, err = f.of.Reach(ctx, f.account, k.Worker); err == nil {
+				_ = c.Close()
+				if k.State == jobs.SessionRunning {
+					return k, nil
+				}
 			}
-		} else if !errors.As(err, new(*jobs.AbsentError)) {
-			return k, err
-		} else {
+		}
+		switch {
+		case errors.As(err, new(*jobs.AbsentError)):
 			absent = err
 			f.look(ctx, k)
+		case err != nil && !waits(ctx, err):
+			return k, cmp.Or(absent, err)
+		case err != nil:
+			absent = err
 		}
 		select {
 		case <-ctx.Done():
@@ -153,7 +168,7 @@ func (f *far) ended(ctx context.Context, k *jobs.KeptSession) error {
 		e.Hint = "there is no snapshot of it on the servers"
 	}
 	if last, err := f.of.Snapshot(ctx, f.account, k.Snapshot); err == nil {
-		e.Hint = fmt.Sprintf("its last snapshot is of %s, and another begins with that: confine session … start --name %s --from %.12s", last.Created.Local().Format("2006-01-02 15:04:05"), k.Key.Name, last.ID)
+		e.Hint = fmt.Sprintf("its last snapshot is of %s, and another begins with that, by the same options: confine session … start --name %s --from %.12s", last.Created.Local().Format("2006-01-02 15:04:05"), k.Key.Name, last.ID)
 	}
 	return e
 }
@@ -207,26 +222,40 @@ func startSession(ctx context.Context, f *far, args []string) (int, error) {
 			_, _ = f.standing(ctx, ask.Name)
 		}
 	}
-	all, err := f.choose(ctx, on)
-	if err != nil {
-		return 0, err
-	}
-	err = &config.UsageError{Msg: "no worker is there that holds sessions", Hint: "start one: confine worker --nats URL --ceiling NAME"}
-	for _, w := range all {
-		var name string
-		if name, err = f.startAt(ctx, w.Name, ask); err == nil {
+	for end := time.Now().Add(f.timeout); ; {
+		all, err := f.choose(ctx, on)
+		if err != nil {
+			return 0, err
+		}
+		name, err := f.startAtOneOf(ctx, all, ask)
+		if err == nil {
 			fmt.Println(name)
 			return 0, nil
 		}
+		// One may be about to come: that of --embedded is, when it was started by this.
+		if !errors.As(err, new(*jobs.AbsentError)) && !errors.Is(err, errNoWorker) || time.Now().After(end) {
+			return 0, err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+var errNoWorker = &config.UsageError{Msg: "no worker is there that holds sessions", Hint: "start one: confine worker --nats URL --ceiling NAME"}
+
+// startAtOneOf opens a session at the first of some workers that has room for it, and allows it.
+func (f *far) startAtOneOf(ctx context.Context, all []jobs.Named, ask *session.Asked) (name string, err error) {
+	err = errNoWorker
+	for _, w := range all {
+		name, err = f.startAt(ctx, w.Name, ask)
 		var refused *serve.Error
 		switch {
 		case errors.As(err, new(*jobs.AbsentError)): // another one
 		case errors.As(err, &refused) && (refused.Status == http.StatusTooManyRequests || refused.Status == http.StatusForbidden):
 		default:
-			return 0, err
+			return name, err
 		}
 	}
-	return 0, err
+	return "", err
 }
 
 // startAt opens a session at a worker, and gives its name.
@@ -275,7 +304,19 @@ func listSessions(ctx context.Context, f *far, args []string) (int, error) {
 	}
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tSTATE\tWORKER\tHOST\tCREATED\tSNAPSHOT\tENDED")
+	silent := map[string]bool{}
 	for _, k := range all {
+		if !k.State.Final() {
+			if _, asked := silent[k.Worker]; !asked {
+				c, err := f.of.Reach(ctx, f.account, k.Worker)
+				if silent[k.Worker] = errors.As(err, new(*jobs.AbsentError)); err == nil {
+					_ = c.Close()
+				}
+			}
+			if silent[k.Worker] {
+				k.Reason = "its worker does not answer"
+			}
+		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", visible(k.Key.Name), visible(string(k.State)), visible(k.Worker), visible(k.Host), k.Created.Local().Format("2006-01-02 15:04:05"),
 			visible(k.Snapshot[:min(12, len(k.Snapshot))]), visible(strings.TrimSuffix(k.Cause+": "+k.Reason, ": ")))
 	}
@@ -416,6 +457,9 @@ func teleportSession(ctx context.Context, f *far, args []string) (int, error) {
 		err = f.client(k.Worker).Do(ctx, http.MethodPost, "/more/sessions/"+k.Key.Name+"/move", map[string]string{"to": w.Name}, &now)
 		if err == nil {
 			fmt.Println(now.Worker)
+			if last, err := f.of.Snapshot(ctx, f.account, now.Snapshot); err == nil && last.Holds == "files" {
+				fmt.Fprintln(os.Stderr, "confine session: its files are there, and no processes: those are moved with --isolation vm alone")
+			}
 			return 0, nil
 		}
 		var refused *serve.Error

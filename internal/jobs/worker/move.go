@@ -229,7 +229,7 @@ func (h *holding) settle(ctx context.Context, key jobs.SessionKey, m *jobs.Move,
 			return nil, ctx.Err()
 		case err := <-asked:
 			answered, refusal, asked = true, err, nil
-		case <-time.After(h.s.opts.Lease / 20):
+		case <-time.After(min(h.s.opts.Lease/20, time.Second/2)):
 		}
 	}
 }

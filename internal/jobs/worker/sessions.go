@@ -39,6 +39,7 @@ type holding struct {
 	ends    sync.WaitGroup // that are to be written down
 
 	mu     sync.Mutex
+	full   bool // the worker is about to end: it takes no more
 	over   bool
 	coming map[jobs.SessionKey]bool // they have a record already
 	moves  map[jobs.SessionKey]*moving
@@ -47,6 +48,9 @@ type holding struct {
 
 // maxSessions is how many a worker has at one time, whatever room it has.
 const maxSessions = 256
+
+// maxSnapshots is how many snapshots of one account are on the disk of a worker.
+const maxSnapshots = 100
 
 const ownerPrefix = "account:"
 
@@ -85,7 +89,7 @@ func (s *shift) hold(id *jobs.Identity) (*holding, error) {
 	if h.dir, h.lock, err = s.sessionDir(); err != nil {
 		return nil, err
 	}
-	h.manager = sandboxes.New(sandboxes.Options{Backend: s.opts.Backend, Max: maxSessions, Snapshots: h.dir, MaxSnapshots: 100, MaxSnapshotBytes: 16 << 30, Opened: h.opened})
+	h.manager = sandboxes.New(sandboxes.Options{Backend: s.opts.Backend, Max: maxSessions, Snapshots: h.dir, MaxSnapshots: maxSnapshots, MaxSnapshotBytes: 16 << 30, Opened: h.opened})
 	if h.door, err = s.lease.Open(id); err != nil {
 		return nil, errors.Join(err, h.clean())
 	}
@@ -177,6 +181,13 @@ func (h *holding) client(account string) *serve.Client {
 		go h.hall(account).enter(&inside{theirs, account})
 		return mine, nil
 	})
+}
+
+// refuse has no more come.
+func (h *holding) refuse() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.full = true
 }
 
 // end ends all sessions, and waits until nothing of them is left, and for a while until that is written down.
@@ -316,7 +327,10 @@ func (h *holding) seat(n jobs.Need) bool {
 	s := h.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over || !fits(plus(s.used, n), s.opts.Room) {
+	h.mu.Lock()
+	full := h.full
+	h.mu.Unlock()
+	if s.over || full || !fits(plus(s.used, n), s.opts.Room) {
 		return false
 	}
 	s.used = plus(s.used, n)
@@ -397,6 +411,7 @@ func (h *holding) snapshot(ctx context.Context, key jobs.SessionKey, name string
 		return nil, err
 	}
 	v, err := h.store(ctx, key, &jobs.Stored{ID: made.ID, Name: name, Holds: made.Holds})
+	err = errors.Join(err, h.manager.Snapshots(serve.OwnerOfAccount(key.Account)).Remove(made.ID)) // what counts is on the servers
 	if err != nil {
 		return nil, err
 	}
@@ -436,6 +451,11 @@ func (h *holding) fetch(ctx context.Context, account string, v *jobs.Stored) err
 	of := h.manager.Snapshots(serve.OwnerOfAccount(account))
 	if _, err := of.Find(v.ID); err == nil {
 		return nil
+	}
+	if all, err := of.List(); err == nil && len(all) >= maxSnapshots/2 { // the newest first: what was fetched long ago is fetched again
+		for _, old := range all[maxSnapshots/2-1:] {
+			_ = of.Remove(old.ID)
+		}
 	}
 	spool, err := h.s.q.Fetch(ctx, h.dir, v.File)
 	if err != nil {

@@ -31,8 +31,8 @@ func TestSessionsOutliveServers(t *testing.T) {
 		urls = append(urls, "nats://127.0.0.1:"+strconv.Itoa(p.Port))
 	}
 	s := set(t, strings.Join(urls, ","))
-	_, first := s.joined(hired{Lease: 10 * time.Second})
-	_, second := s.joined(hired{Lease: 10 * time.Second})
+	_, first := s.joined(hired{Lease: time.Minute})
+	_, second := s.joined(hired{Lease: time.Minute})
 	id := s.mustOpen(first, "work")
 	c := s.at("default", first)
 	const lines = 150
@@ -173,7 +173,7 @@ func TestASessionOutlivesWhoAsked(t *testing.T) {
 
 func (s *scene) eventually(what string, ok func() bool) {
 	s.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.Error("never: " + what)
 			return

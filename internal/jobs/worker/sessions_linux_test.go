@@ -118,7 +118,20 @@ func TestASessionIsFoundByNameAndMoves(t *testing.T) {
 	s := set(t, jobstest.Inside(t))
 	_, first := s.joined(hired{})
 	_, second := s.joined(hired{})
-	id := s.mustOpen(first, "work")
+	id, err := s.open("default", first, doc{"name": "work", "lifetime": "1h"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := func(worker string) time.Time {
+		var b struct {
+			Deadline time.Time `json:"deadline"`
+		}
+		if err := s.at("default", worker).Do(t.Context(), http.MethodGet, "/v1/sandboxes/work", nil, &b); err != nil {
+			t.Fatal(err)
+		}
+		return b.Deadline
+	}
+	deadline := ends(first)
 	if r := s.record("work"); r.Worker != first || r.ID != id || r.State != jobs.SessionRunning || r.Policy == "" {
 		t.Errorf("%+v", r)
 	}
@@ -140,6 +153,9 @@ func TestASessionIsFoundByNameAndMoves(t *testing.T) {
 	}
 	if got, err := s.sh("work", "cat /tmp/greeting"); err != nil || got != "hello" {
 		t.Errorf("%q, %v", got, err)
+	}
+	if d := ends(second).Sub(deadline).Abs(); d > 20*time.Second {
+		t.Errorf("its lifetime ends %v elsewhere", d)
 	}
 	var left struct {
 		State string `json:"state"`

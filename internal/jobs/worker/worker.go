@@ -161,6 +161,9 @@ func (w *Worker) shift(ctx, hurry context.Context, lease *jobs.Lease, id *jobs.I
 	w.say("takes jobs as %s: %d MiB, %d %% of CPU, %d tasks", lease.Name, w.opts.Room.Memory>>20, w.opts.Room.CPU, w.opts.Room.Tasks)
 	s.pull(ctx)
 	s.handBack()
+	if held != nil {
+		held.refuse()
+	}
 	done := make(chan struct{})
 	go func() {
 		s.group.Wait()
