@@ -23,7 +23,7 @@ func (q *Queue) Write(ctx context.Context, key Key, c *Chunk) error {
 		once, cancel := context.WithTimeout(ctx, apiTime)
 		_, err = q.js.Publish(once, outputSubject+key.String(), text)
 		cancel()
-		if err == nil || ctx.Err() != nil || !again(err) {
+		if err == nil || ctx.Err() != nil || !Transient(err) {
 			return err
 		}
 		if !wait(ctx, 250*time.Millisecond) {
