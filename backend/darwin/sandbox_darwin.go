@@ -182,11 +182,10 @@ func await(kq int, pids []int, known map[int]bool) {
 	_, _ = unix.Kevent(kq, nil, events[:1], &wait)
 }
 
-// look sums what everybody uses, and ends all where that is too much.
-func (s *sandbox) look() []int {
-	pids, err := members(s.mark)
-	if err != nil {
-		return nil
+// sample sums what everybody uses.
+func (s *sandbox) sample() (now backend.Usage, pids []int, err error) {
+	if pids, err = members(s.mark); err != nil {
+		return now, nil, err
 	}
 	var all []sample
 	for _, pid := range pids {
@@ -195,8 +194,8 @@ func (s *sandbox) look() []int {
 		}
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.tree.add(all)
-	now := s.tree.now
 	for _, t := range s.targets {
 		of := all
 		if len(s.targets) > 1 {
@@ -204,7 +203,15 @@ func (s *sandbox) look() []int {
 		}
 		t.tree.add(of)
 	}
-	s.mu.Unlock()
+	return s.tree.now, pids, nil
+}
+
+// look ends all where they use too much.
+func (s *sandbox) look() []int {
+	now, pids, err := s.sample()
+	if err != nil {
+		return nil // the next one may see them
+	}
 	switch l := &s.plan.Limits; {
 	case l.Memory > 0 && now.Memory > l.Memory:
 		s.box.Reached(status.Memory)
@@ -243,11 +250,9 @@ func (s *sandbox) Files() backend.Files {
 
 // Usage is what everybody inside uses.
 func (s *sandbox) Usage() (backend.Usage, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	u := s.tree.now
+	u, _, err := s.sample()
 	u.Scratch = s.scratch.Load()
-	return u, nil
+	return u, err
 }
 
 // Used is the same in the words of a report.

@@ -1,16 +1,12 @@
 package windows
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -133,68 +129,6 @@ func does(words ...string) []string {
 	return append([]string{self, programWord}, words...)
 }
 
-// named is the backend with /tmp for TEMP.
-type named struct{ Backend }
-
-func (n named) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, error) {
-	box, err := n.Backend.Build(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	return &namedBox{Sandbox: box}, nil
-}
-
-type namedBox struct {
-	backend.Sandbox
-	asked sync.Once
-	temp  string
-}
-
-func (b *namedBox) Unwrap() backend.Sandbox { return b.Sandbox }
-
-func (b *namedBox) name(s string) string {
-	b.asked.Do(func() {
-		var out strings.Builder
-		p, err := b.Sandbox.Start(context.Background(), &backend.Exec{Argv: does("env", "TEMP"), Stdout: &out})
-		if err == nil {
-			p.Wait()
-			b.temp = strings.TrimSpace(out.String())
-		}
-	})
-	return fromTemp(s, b.temp)
-}
-
-func (b *namedBox) Start(ctx context.Context, e *backend.Exec) (backend.Process, error) {
-	own := *e
-	if e.Dir != "" {
-		own.Dir = b.name(e.Dir)
-	}
-	p, err := b.Sandbox.Start(ctx, &own)
-	var dir *backend.DirError
-	if errors.As(err, &dir) {
-		dir.Dir = e.Dir
-	}
-	return p, err
-}
-
-func (b *namedBox) Files() backend.Files { return namedFiles{b.Sandbox.Files(), b} }
-
-type namedFiles struct {
-	backend.Files
-	box *namedBox
-}
-
-func (f namedFiles) Open(name string) (io.ReadCloser, error) { return f.Files.Open(f.box.name(name)) }
-func (f namedFiles) Create(name string, perm fs.FileMode) (io.WriteCloser, error) {
-	return f.Files.Create(f.box.name(name), perm)
-}
-func (f namedFiles) Stat(name string) (fs.FileInfo, error)   { return f.Files.Stat(f.box.name(name)) }
-func (f namedFiles) List(name string) ([]fs.DirEntry, error) { return f.Files.List(f.box.name(name)) }
-func (f namedFiles) Mkdir(name string, perm fs.FileMode) error {
-	return f.Files.Mkdir(f.box.name(name), perm)
-}
-func (f namedFiles) Remove(name string) error { return f.Files.Remove(f.box.name(name)) }
-
 func TestConformance(t *testing.T) {
 	without := map[string]string{
 		"links":                 "to make a symbolic link takes a privilege",
@@ -208,7 +142,7 @@ func TestConformance(t *testing.T) {
 		without["usage"] = without["limits of one process"]
 		without["terminals"] = "Wine changes the size of no pseudo console"
 	}
-	conformance.Run(t, conformance.Target{Backend: named{}, Program: does, Without: without})
+	conformance.Run(t, conformance.Target{Backend: conformance.Named{Backend: Backend{}, Place: does("env", "TEMP"), In: fromTemp}, Program: does, Without: without})
 }
 
 // spec is one that takes whatever there is.

@@ -1,0 +1,275 @@
+package darwin
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/conformance"
+	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/darwin"
+	"github.com/confine-run/confine/status"
+)
+
+// programWord makes the test a program of the suite. The suite speaks of /tmp, which is where TMPDIR is here.
+const programWord = "__program"
+
+func TestMain(m *testing.M) {
+	Init()
+	if len(os.Args) > 2 && os.Args[1] == programWord {
+		program(os.Args[2], os.Args[3:])
+	}
+	if darwin.Sandboxed(os.Getpid()) {
+		fmt.Fprintln(os.Stderr, "these tests run outside of a sandbox")
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func fromTemp(name, temp string) string {
+	if rest, ok := strings.CutPrefix(name, "/tmp"); ok && (rest == "" || rest[0] == '/') {
+		return path.Join(temp, rest)
+	}
+	return name
+}
+
+func program(does string, words []string) {
+	temp := strings.TrimSuffix(os.Getenv("TMPDIR"), "/")
+	check := func(err error) {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	switch does {
+	case "echo":
+		fmt.Println(strings.Join(words, " "))
+	case "err":
+		fmt.Fprintln(os.Stderr, strings.Join(words, " "))
+	case "cat":
+		_, err := io.Copy(os.Stdout, os.Stdin)
+		check(err)
+	case "exit":
+		n := 0
+		_, err := fmt.Sscan(words[0], &n)
+		check(err)
+		os.Exit(n)
+	case "sleep", "denied":
+		time.Sleep(100 * time.Second)
+	case "write":
+		check(os.WriteFile(fromTemp(words[0], temp), []byte(words[1]), 0o600))
+	case "read":
+		text, err := os.ReadFile(fromTemp(words[0], temp))
+		check(err)
+		os.Stdout.Write(text)
+	case "env":
+		fmt.Println(os.Getenv(words[0]))
+	case "pwd":
+		dir, err := os.Getwd()
+		check(err)
+		if rest, ok := strings.CutPrefix(dir, temp); ok {
+			dir = "/tmp" + rest
+		}
+		fmt.Println(dir)
+	case "size":
+		now, err := unix.IoctlGetWinsize(1, unix.TIOCGWINSZ)
+		check(err)
+		fmt.Println(now.Row, now.Col)
+	case "flood":
+		for {
+			fmt.Println("0123456789")
+		}
+	case "spin":
+		for n := uint64(0); ; n++ {
+			_ = n
+		}
+	case "burn":
+		check(exec.Command(os.Args[0], programWord, "spin").Run())
+	case "leave": // in a session of its own, whose parent ends at once, with our streams
+		c := exec.Command(os.Args[0], programWord, "left")
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		check(c.Run())
+	case "left":
+		c := exec.Command(os.Args[0], programWord, "sleep")
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		check(c.Start())
+		fmt.Println(c.Process.Pid)
+	case "connect":
+		c, err := net.Dial("tcp", words[0])
+		check(err)
+		c.Close()
+	case "link":
+		check(os.Link(words[0], words[1]))
+	case "rename":
+		check(os.Rename(words[0], words[1]))
+	case "signal":
+		n := 0
+		_, err := fmt.Sscan(words[0], &n)
+		check(err)
+		check(syscall.Kill(n, 0))
+	default:
+		fmt.Fprintln(os.Stderr, "no such word")
+		os.Exit(2)
+	}
+	os.Exit(0)
+}
+
+func does(words ...string) []string {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return append([]string{self, programWord}, words...)
+}
+
+func TestConformance(t *testing.T) {
+	conformance.Run(t, conformance.Target{
+		Backend: conformance.Named{Backend: Backend{}, Place: does("env", "TMPDIR"), In: fromTemp}, Program: does,
+		Without: map[string]string{
+			"watching": "nothing watches directories",
+			"events":   "system calls aren't filtered, and files that are denied aren't told",
+			"network":  "the rules of a sandbox that stands aren't changed",
+		},
+	})
+}
+
+// spec is one that takes whatever there is.
+func spec(t *testing.T) *backend.Spec {
+	t.Helper()
+	p := config.Default()
+	p.TimeLimit, p.Grace, p.Filesystem.Workdir = time.Minute, 100*time.Millisecond, "rw"
+	p.AllowPartial = []string{config.WordAll}
+	return &backend.Spec{Policy: &p, Dir: t.TempDir(), Environ: os.Environ()}
+}
+
+// TestAttempts: what is tried inside fails, and what is tried outside succeeds.
+func TestAttempts(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	other := t.TempDir()
+	secret := other + "/secret"
+	for _, c := range []struct {
+		name  string
+		words func(dir string) []string
+	}{
+		{"to read what isn't shown", func(string) []string { return []string{"read", secret} }},
+		{"to write beside the tree", func(string) []string { return []string{"write", other + "/new", "x"} }},
+		{"to write what is protected", func(dir string) []string { return []string{"write", dir + "/.git/config", "x"} }},
+		{"to make what is protected", func(dir string) []string { return []string{"write", dir + "/.envrc", "x"} }},
+		{"to move away what leads to it", func(dir string) []string { return []string{"rename", dir + "/.git", dir + "/away"} }},
+		{"to move away the tree", func(dir string) []string { return []string{"rename", dir, dir + "-away"} }},
+		{"to give it another name", func(dir string) []string { return []string{"link", dir + "/.git/config", dir + "/config"} }},
+		{"to connect to this host", func(string) []string { return []string{"connect", l.Addr().String()} }},
+		{"to signal another process", func(string) []string { return []string{"signal", fmt.Sprint(os.Getpid())} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := spec(t)
+			dir, err := realPath(s.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(dir+"/.git", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{dir + "/.git/config", secret} {
+				if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			words := does(c.words(dir)...)
+			run, err := backend.Run(t.Context(), Backend{}, s, &backend.Exec{Argv: words})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := run.Wait(); r.Status != status.Failed && r.Status != status.SandboxDenied {
+				t.Errorf("%s: %s", r.Status, r.Reason)
+			}
+			if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+				t.Errorf("it fails outside, too: %v: %s", err, out)
+			}
+		})
+	}
+}
+
+func realPath(name string) (string, error) {
+	have, err := here()
+	if err != nil {
+		return "", err
+	}
+	f, err := have.Files.Resolve(name)
+	return f.Path, err
+}
+
+// TestNobodyOutlivesTheSandbox: whatever session somebody is in, and whoever the parent is by now.
+func TestNobodyOutlivesTheSandbox(t *testing.T) {
+	box, failed, err := backend.Open(t.Context(), Backend{}, spec(t))
+	if err != nil || failed != nil {
+		t.Fatalf("%v, %+v", err, failed)
+	}
+	var out strings.Builder
+	p, err := box.Start(t.Context(), &backend.Exec{Argv: does("leave"), Stdout: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := p.Wait(); r.Status != status.OK {
+		t.Fatalf("%s: %s", r.Status, r.Reason)
+	}
+	pid := 0
+	if _, err := fmt.Sscan(out.String(), &pid); err != nil {
+		t.Fatalf("%q: %v", out.String(), err)
+	}
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Fatalf("who was left in the background is gone already: %v", err)
+	}
+	if u, err := box.Usage(); err != nil || u.Tasks < 1 {
+		t.Errorf("nobody counts who was left: %+v, %v", u, err)
+	}
+	if _, err := box.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+		t.Errorf("it outlives the sandbox: %v", err)
+	}
+}
+
+// TestMembersAreKnownByTheirMark, and by nothing that another has too.
+func TestMembersAreKnownByTheirMark(t *testing.T) {
+	if member(os.Getpid(), "run.confine.x") {
+		t.Error("who is in no sandbox is taken for a member")
+	}
+	box, failed, err := backend.Open(t.Context(), Backend{}, spec(t))
+	if err != nil || failed != nil {
+		t.Fatalf("%v, %+v", err, failed)
+	}
+	defer box.Close()
+	if _, err := box.Start(t.Context(), &backend.Exec{Argv: does("sleep")}); err != nil {
+		t.Fatal(err)
+	}
+	pids, err := members("run.confine.x")
+	if err != nil || len(pids) > 0 {
+		t.Errorf("of another mark: %v, %v", pids, err)
+	}
+}
