@@ -52,7 +52,9 @@ type hired struct {
 	Dir     string
 	Said    string
 	KillAt  string // a step of a move
-	Disk    int64  // bytes of the one that Dir is on; 0: the host's
+	WaitAt  string // likewise: it makes a file At, and goes on when that is gone
+	At      string
+	Disk    int64 // bytes of the one that Dir is on; 0: the host's
 }
 
 func (h *hired) queue(ctx context.Context) (*jobs.Queue, error) {
@@ -102,6 +104,11 @@ func workerMain() {
 		if step == h.KillAt {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
+		}
+		if step == h.WaitAt && os.WriteFile(h.At, nil, 0o600) == nil {
+			for err := error(nil); err == nil; _, err = os.Stat(h.At) {
+				time.Sleep(5 * time.Millisecond)
+			}
 		}
 	}
 	err = New(q, Options{At: at, Backend: backends.For, Sources: config.Here(os.Environ(), ""), Environ: config.Harmless(os.Environ()), Ceilings: []Ceiling{c},

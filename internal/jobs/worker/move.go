@@ -203,8 +203,12 @@ func (h *holding) settle(ctx context.Context, key jobs.SessionKey, m *jobs.Move,
 			return nil, errors.Join(refusal, errReturned(refusal))
 		case k.State == jobs.SessionRunning || k.State.Final():
 			return k.Session, nil
-		case k.Worker != m.From: // it was claimed
-			presence, err := h.s.peers.See(ctx, k.Worker)
+		default: // whoever has claimed it, or is to
+			to := k.Worker
+			if to == m.From {
+				to = m.To
+			}
+			presence, err := h.s.peers.See(ctx, to)
 			gone = err == nil && presence == jobs.Gone
 		}
 		if err == nil && (gone || answered && k.Worker == m.From) {
@@ -218,7 +222,7 @@ func (h *holding) settle(ctx context.Context, key jobs.SessionKey, m *jobs.Move,
 				return &next, nil
 			})
 			if err == nil && gone {
-				refusal = fmt.Errorf("the worker %s is gone", worker)
+				refusal = errors.New("the other worker is gone")
 			}
 			if err == nil {
 				continue

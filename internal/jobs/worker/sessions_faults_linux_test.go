@@ -91,19 +91,29 @@ func TestSessionsOutliveServers(t *testing.T) {
 func (s *scene) standing(name string, workers ...string) (n int) {
 	s.Helper()
 	for _, w := range workers {
-		var all struct {
-			Sandboxes []struct {
-				Name  string `json:"name"`
-				State string `json:"state"`
-			} `json:"sandboxes"`
+		one := s.has(name, w)
+		if one < 0 {
+			s.Fatalf("%s does not answer", w)
 		}
-		if err := s.at("default", w).Do(s.Context(), http.MethodGet, "/v1/sandboxes", nil, &all); err != nil {
-			s.Fatal(err)
-		}
-		for _, b := range all.Sandboxes {
-			if b.Name == name && b.State == "running" {
-				n++
-			}
+		n += one
+	}
+	return n
+}
+
+// has counts the sessions of a name at a worker; -1: it doesn't say.
+func (s *scene) has(name, worker string) (n int) {
+	var all struct {
+		Sandboxes []struct {
+			Name  string `json:"name"`
+			State string `json:"state"`
+		} `json:"sandboxes"`
+	}
+	if err := s.at("default", worker).Do(s.Context(), http.MethodGet, "/v1/sandboxes", nil, &all); err != nil {
+		return -1
+	}
+	for _, b := range all.Sandboxes {
+		if b.Name == name && b.State != "ended" {
+			n++
 		}
 	}
 	return n
@@ -421,5 +431,74 @@ func TestAnAccountWithManyConnectionsLeavesRoomForOthers(t *testing.T) {
 	}
 	if got, err := s.sh("work", "echo on"); err != nil || got != "on" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestAMoveIsCutOffAtEachStep: one of the two workers hears nothing and is not heard from a step of the move on, and knows nothing of that. One has the session
+// then, or it is told to be lost; and when the way is mended, whoever was cut off has it no more.
+func TestAMoveIsCutOffAtEachStep(t *testing.T) {
+	t.Parallel()
+	ports := jobstest.Ports(t, 1)
+	server := &jobstest.Config{Port: ports[0]}
+	s := set(t, jobstest.Inside(t, server.On))
+	_, third := s.joined(hired{})
+	for _, c := range []struct {
+		step string
+		from bool // the one that it comes from is cut off, else the other
+		want jobs.SessionState
+		at   string // who has it then
+	}{
+		{stepStore, true, jobs.SessionLost, ""},
+		{stepOffer, true, jobs.SessionLost, ""},
+		{stepAsk, true, jobs.SessionRunning, "third"},
+		{stepClaim, false, jobs.SessionRunning, "from"},
+		{stepFetch, false, jobs.SessionRunning, "from"},
+		{stepArrive, false, jobs.SessionRunning, "from"},
+		{stepAnswer, false, jobs.SessionLost, ""},
+	} {
+		t.Run(c.step, func(t *testing.T) {
+			t.Parallel()
+			s := &scene{t, s.Queue, s.url, s.dir}
+			link, at := jobstest.NewLink(t, ports[0]), s.file("at-"+c.step, 0)
+			cut := hired{URL: link.URL(), WaitAt: c.step, At: at}
+			froms, tos := hired{}, cut
+			if c.from {
+				froms, tos = cut, froms
+			}
+			_, from := s.joined(froms)
+			_, to := s.joined(tos)
+			s.mustOpen(from, c.step)
+			if _, err := s.sh(c.step, "echo "+c.step+" >/tmp/f"); err != nil {
+				t.Fatal(err)
+			}
+			asked, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				_ = s.at("default", from).Do(asked, http.MethodPost, "/more/sessions/"+c.step+"/move", doc{"to": to}, nil)
+			}()
+			s.eventually("the step is reached", func() bool { _, err := os.Stat(at); return err == nil })
+			link.Cut()
+			_ = os.Remove(at)
+			names := map[string]string{"from": from, "to": to, "third": third}
+			s.eventually("it is "+string(c.want)+" at "+c.at, func() bool {
+				now, err := s.look(third, c.step)
+				return err == nil && now.State == c.want && (c.at == "" || now.Worker == names[c.at])
+			})
+			link.Mend()
+			if c.want == jobs.SessionRunning {
+				s.eventually("it has its files", func() bool {
+					got, err := s.sh(c.step, "cat /tmp/f")
+					return err == nil && got == c.step
+				})
+			}
+			s.eventually("nobody else has it", func() bool {
+				all, err := s.Workers(t.Context())
+				n := 0
+				for _, w := range all {
+					n += max(s.has(c.step, w.Name), 0)
+				}
+				return err == nil && (n == 1) == (c.want == jobs.SessionRunning) && n <= 1
+			})
+		})
 	}
 }
