@@ -233,13 +233,20 @@ func (c *Command) compiler(policy *config.Policy) func(context.Context, io.Reade
 	}
 }
 
+// gaveUp is what a program in Go exits with when its runtime can't go on. A module can bring that about, by counts that are larger than any
+// memory, and so it is the module's end and no fault of the sandbox.
+const gaveUp = 2
+
 // heard puts what the engine told of its module into the report. One that exits without a word has failed itself.
 func heard(r *status.Report, told []byte) {
 	if r.ExitCode == nil || r.Cause != status.CauseExit {
 		return // a limit or a signal ended it
 	}
 	t, err := wasm.Decode(told)
-	if err != nil || len(told) == 0 {
+	if len(told) == 0 && *r.ExitCode == gaveUp {
+		t = wasm.Told{Status: status.KilledSignal, Signal: "SIGABRT", Reason: "the engine of WebAssembly gave up on the module, as where that wants more memory than there is"}
+		*r.ExitCode = 128 + int(syscall.SIGABRT)
+	} else if err != nil || len(told) == 0 {
 		r.Status, r.Cause, r.Reason = status.InternalError, status.CauseSetup, "the engine of WebAssembly ended without a word"
 		r.SetupError = &status.SetupError{Step: "engine", Op: wasm.Program, Error: r.Reason}
 		r.RC = r.Status.RC(status.Normalized, 0, 0)
