@@ -34,12 +34,8 @@ var setupCaps = []uint{
 	unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, unix.CAP_FSETID,
 }
 
-// childName and childWord are the child's argv. Nothing of the policy is in it.
-const (
-	childName = "confine"
-	childWord = "__child"
-	selfPath  = "/proc/self/exe"
-)
+// childArgv is the child's. Nothing of the policy is in it.
+var childArgv = []string{"confine", "__child"}
 
 // childEnv is the environment of the child itself, which never is the target's.
 // One processor is enough for a list of steps: fewer threads, less to set up. There is
@@ -61,6 +57,7 @@ type cloning struct {
 	child      *process
 	theirs     int // the child's end of the socket
 	calls      []linux.Call
+	program    int // where the calls begin that execute it
 	fork       *linux.Forking
 	err        error
 }
@@ -79,18 +76,39 @@ func clone(namespaces uintptr) *cloning {
 		defer unix.Close(null)
 		c.calls, err = childCalls(namespaces, []int{null, null, null, c.theirs})
 	}
-	if err == nil {
-		c.fork, err = linux.BeginForkExec(namespaces, slack, c.calls)
+	if c.program = len(c.calls); err == nil {
+		c.execute(ofProgram(namespaces))
+	} else {
+		c.err = err
+	}
+	return c
+}
+
+// execute clones, and has these calls execute the program.
+func (c *cloning) execute(program []linux.Call, err error) {
+	c.calls = append(c.calls[:c.program], program...)
+	if c.fork = nil; err == nil {
+		c.fork, err = linux.BeginForkExec(c.namespaces, slack, c.calls)
 	}
 	c.err = err
-	return c
+}
+
+// begun waits for what was begun.
+func (c *cloning) begun() (err error) {
+	if c.fork == nil {
+		return c.err
+	}
+	c.child.pid, c.child.pidfd, err = c.fork.Wait()
+	return err
 }
 
 // wait gives the child, or says why there is none.
 func (c *cloning) wait() (*process, *SetupError) {
-	child, err := c.child, c.err
-	if c.fork != nil {
-		child.pid, child.pidfd, err = c.fork.Wait()
+	child := c.child
+	err := c.begun()
+	if notReadOnly(err) {
+		c.execute(ofCopy())
+		err = c.begun()
 	}
 	closeDuplicates(c.calls)
 	closeAll([]int{c.theirs})
@@ -145,7 +163,7 @@ func (c *process) send(p *plan.Plan, stack int, group *cgroup.Group) *SetupError
 	return &SetupError{Step: "start", Op: "sendmsg", Errno: errnoOf(err)}
 }
 
-// childCalls is everything between clone and the child's first instruction.
+// childCalls is everything between clone and the calls that execute the child.
 func childCalls(namespaces uintptr, files []int) (calls []linux.Call, err error) {
 	calls = make([]linux.Call, 0, 96)
 	// The signal first: the supervisor may die at any moment from here on.
@@ -167,8 +185,7 @@ func childCalls(namespaces uintptr, files []int) (calls []linux.Call, err error)
 	if namespaces&unix.CLONE_NEWUSER != 0 {
 		calls = append(calls, linux.AmbientCapabilities(setupCaps)...)
 	}
-	calls = append(calls, linux.SignalDefaults(new(unix.Sigset_t))...)
-	return append(calls, linux.Exec(selfPath, []string{childName, childWord}, childEnv)), nil
+	return append(calls, linux.SignalDefaults(new(unix.Sigset_t))...), nil
 }
 
 // monitorSlack is by how much timers of the child's Go runtime may be late: the runtime's monitor sleeps for 20 us at a

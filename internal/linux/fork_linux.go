@@ -16,9 +16,16 @@ type Call struct {
 	Optional bool
 	// Result, if not nil, is where the result goes, for a later call of the list.
 	Result *int32
+	// From, if not nil, is where the first argument is found: in what an earlier call gave.
+	From *int32
+	// Same, if not nil, are two files, by device and inode, that have to be the same when the call was made: else it failed, with ESTALE.
+	Same *[2]FileID
 	// Keep holds what Args point to.
 	Keep any
 }
+
+// FileID is what struct stat begins with: a file's device and inode.
+type FileID [2]uint64
 
 // CallError is the call of the list that the kernel refused.
 type CallError struct {
@@ -142,7 +149,13 @@ func forkCalls(f *fork, calls []Call) (pid int, errno unix.Errno) {
 	}
 	for i := range calls {
 		c := &calls[i]
+		if c.From != nil {
+			c.Args[0] = uintptr(*c.From)
+		}
 		r, errno := rawSyscall(c.Nr, &c.Args)
+		if c.Same != nil && errno == 0 && c.Same[0] != c.Same[1] {
+			errno = uintptr(unix.ESTALE)
+		}
 		if errno != 0 && !c.Optional {
 			f.failed, f.errno = int32(i)+1, int32(errno)
 			break
@@ -186,6 +199,14 @@ func Exec(path string, argv, env []string) Call {
 	name, args, envp := CString(path), pointers(argv), pointers(env)
 	return Call{Name: "execve", Nr: unix.SYS_EXECVE, Keep: [3]any{name, args, envp},
 		Args: [5]uintptr{uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&args[0])), uintptr(unsafe.Pointer(&envp[0]))}}
+}
+
+// ExecFrom is Exec of the file that an earlier call has opened.
+func ExecFrom(file *int32, argv, env []string) Call {
+	c := Exec("", argv, env)
+	c.Name, c.Nr, c.From = "execveat", unix.SYS_EXECVEAT, file
+	c.Args = [5]uintptr{0, c.Args[0], c.Args[1], c.Args[2], unix.AT_EMPTY_PATH}
+	return c
 }
 
 // pointers ends with a null.

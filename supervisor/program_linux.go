@@ -1,0 +1,101 @@
+package supervisor
+
+import (
+	"os"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
+)
+
+// The child is this program, and what it starts can get hold of its file: /proc/self/exe is still the child's while the kernel opens what is
+// to be executed, such as a script's interpreter, and whoever runs as that then shows the file in /proc/PID/exe, by the mount that the child was
+// executed by. By a mount of the caller's the file's mode, times and attributes could be changed from inside, and its text where nobody executes it.
+
+const selfPath = "/proc/self/exe"
+
+// The names of calls by which a child gets a mount of its program that is read-only.
+const (
+	callOpenTree = "open_tree"
+	callMount    = "mount_setattr"
+	callStat     = "newfstatat"
+)
+
+// ofProgram are the calls that execute this program: in a mount namespace of the child's own, by a read-only mount that is made there, of what
+// has its name there now and is still the same file. Without one the target reaches the caller's files by their names.
+func ofProgram(namespaces uintptr) ([]linux.Call, error) {
+	if namespaces&unix.CLONE_NEWNS == 0 {
+		return []linux.Call{linux.Exec(selfPath, childArgv, childEnv)}, nil
+	}
+	path, err := os.Readlink(selfPath)
+	if err != nil {
+		return nil, err
+	}
+	var own unix.Stat_t
+	if err := unix.Stat(selfPath, &own); err != nil {
+		return nil, &linux.CallError{Name: "stat", Errno: errnoOf(err)}
+	}
+	name, empty, file := linux.CString(path), linux.CString(""), new(int32)
+	attr := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	st := &struct {
+		ids  [2]linux.FileID // the second is where a struct stat begins
+		rest [unsafe.Sizeof(own)]byte
+	}{ids: [2]linux.FileID{{uint64(own.Dev), own.Ino}}}
+	here := unix.AT_FDCWD
+	return []linux.Call{
+		{Name: callOpenTree, Nr: unix.SYS_OPEN_TREE, Result: file, Keep: name,
+			Args: [5]uintptr{uintptr(here), uintptr(unsafe.Pointer(name)), unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC}},
+		{Name: callMount, Nr: unix.SYS_MOUNT_SETATTR, From: file, Keep: attr,
+			Args: [5]uintptr{0, uintptr(unsafe.Pointer(empty)), unix.AT_EMPTY_PATH, uintptr(unsafe.Pointer(attr)), unsafe.Sizeof(*attr)}},
+		{Name: callStat, Nr: unix.SYS_NEWFSTATAT, From: file, Same: &st.ids, Keep: empty,
+			Args: [5]uintptr{0, uintptr(unsafe.Pointer(empty)), uintptr(unsafe.Pointer(&st.ids[1])), unix.AT_EMPTY_PATH}},
+		linux.ExecFrom(file, childArgv, childEnv),
+	}, nil
+}
+
+// notReadOnly says whether there was no such mount: the kernel is before Linux 5.12 or keeps it from us, or the file was replaced or moved.
+func notReadOnly(err error) bool {
+	e, ok := err.(*linux.CallError)
+	return ok && (e.Name == callOpenTree || e.Name == callMount || e.Name == callStat)
+}
+
+// ofCopy are the calls that execute a copy of this program in memory, which nobody can change.
+func ofCopy() ([]linux.Call, error) {
+	file, err := sealed()
+	if err != nil {
+		return nil, err
+	}
+	return []linux.Call{linux.ExecFrom(&file, childArgv, childEnv)}, nil
+}
+
+var sealed = sync.OnceValues(func() (int32, error) {
+	program, err := os.Open(selfPath)
+	if err != nil {
+		return -1, err
+	}
+	defer program.Close()
+	const flags, exec = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING, unix.MFD_EXEC
+	fd, err := unix.MemfdCreate("confine", flags|exec)
+	if err == unix.EINVAL { // before Linux 6.3
+		fd, err = unix.MemfdCreate("confine", flags)
+	}
+	if err != nil {
+		return -1, &linux.CallError{Name: "memfd_create", Errno: errnoOf(err)}
+	}
+	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	to := os.NewFile(uintptr(dup), "confine")
+	defer to.Close()
+	if _, err := to.ReadFrom(program); err != nil {
+		return -1, err
+	}
+	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
+	if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals|unix.F_SEAL_EXEC); err == unix.EINVAL { // as above
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	}
+	return int32(fd), err
+})
