@@ -76,6 +76,15 @@ func withEngine(policy *config.Policy, c *Command) (*config.Policy, *Command, *e
 
 // moduleCache is where it is kept what modules were compiled to.
 func (c *Command) moduleCache(policy *config.Policy) (string, error) {
+	return c.cache(policy, "compiled modules", "wasm")
+}
+
+// Cache is where a backend keeps what it found out for every run of the caller's; runs don't see it, unless somebody shows it to them.
+func Cache(s *backend.Spec, name string) (string, error) {
+	return commandOf(s).cache(s.Policy, "the cache", name)
+}
+
+func (c *Command) cache(policy *config.Policy, option, name string) (string, error) {
 	dir := c.env("XDG_CACHE_HOME")
 	if !filepath.IsAbs(dir) {
 		if dir = c.env("HOME"); !filepath.IsAbs(dir) {
@@ -87,8 +96,8 @@ func (c *Command) moduleCache(policy *config.Policy) (string, error) {
 	if home := c.env("HOME"); hostfs.Under(dir, c.Dir) && !(filepath.IsAbs(home) && hostfs.Under(home, c.Dir)) {
 		return "", fs.ErrPermission
 	}
-	dir = filepath.Join(dir, "confine", "wasm")
-	return dir, c.reaches(policy, "compiled modules", dir)
+	dir = filepath.Join(dir, "confine", name)
+	return dir, c.reaches(policy, option, dir)
 }
 
 // asEngine writes the ledger's line, and makes the command line that of the engine.

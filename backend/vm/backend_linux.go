@@ -25,7 +25,10 @@ const Name = "linux-vm"
 
 // Backend builds machines.
 type Backend struct {
-	kernel string // that is booted where the policy names none, in tests
+	// In tests:
+	kernel string                            // that is booted where the policy names none
+	device string                            // in the place of /dev/kvm
+	try    func(context.Context, plan) error // boots a machine by KVM
 }
 
 // Name is in every report.
@@ -43,6 +46,7 @@ type plan struct {
 	backend.Plan
 	parts
 	spec   *backend.Spec
+	accel  accelerator
 	own    string // file of this program, which is the guest's first
 	calls  []byte // the policy of system calls that a file has; nil: it has a name
 	ledger status.Ledger
@@ -55,22 +59,27 @@ func (b Backend) Plan(ctx context.Context, s *backend.Spec) (backend.Plan, error
 	}
 	found, missing := find(s.Policy, cmp.Or(s.Policy.VMKernel, b.kernel))
 	var shown []config.Mount
-	own := ""
+	p := plan{parts: found, spec: s}
 	if missing == nil {
-		if err := process.Unpack(ctx, outerSpec(s, s.Policy)); err != nil {
+		if err := process.Unpack(ctx, s); err != nil {
 			return nil, err
 		}
 		var err error
-		if own, err = ownFile(); err != nil {
+		if p.own, err = ownFile(); err != nil {
 			return nil, err
 		}
-		shown = found.mounts(own, ramOf(s.Policy))
+		if p.accel, err = b.kvm(&p); err != nil && slices.Contains(s.Policy.Require, string(status.Isolation)+"="+accelerator{Works: true}.mechanism()) {
+			if p, err = b.accelerated(ctx, p); err != nil {
+				return nil, err
+			}
+		}
+		shown = found.mounts(p.own, ramOf(s.Policy))
 	}
-	outer, err := process.Backend{}.Plan(ctx, outerSpec(s, outerOf(s.Policy, shown)))
+	outer, err := process.Backend{}.Plan(ctx, p.outerSpec(shown))
 	if outer == nil {
 		return nil, err
 	}
-	p := plan{Plan: outer, parts: found, spec: s, own: own, ledger: foretold(s.Policy, outer.Ledger(), found.kernel, missing)}
+	p.Plan, p.ledger = outer, foretold(s.Policy, outer.Ledger(), isolation(found.kernel, p.accel, missing))
 	if err == nil {
 		err = p.filter(ctx)
 	}
@@ -150,7 +159,11 @@ func Explain(_ context.Context, s *backend.Spec) (*Explanation, error) {
 	if x.Outer, err = process.NewPlan(outerOf(s.Policy, nil), x.Command); x.Outer == nil {
 		return nil, err
 	}
-	x.Ledger = foretold(s.Policy, status.Ledger(x.Outer.Ledger), found.kernel, missing)
+	var accel accelerator
+	if missing == nil {
+		accel, _ = Backend{}.kvm(&plan{parts: found, spec: s})
+	}
+	x.Ledger = foretold(s.Policy, status.Ledger(x.Outer.Ledger), isolation(found.kernel, accel, missing))
 	if err := accept(s.Policy, x.Ledger, missing, err); err != nil && !errors.As(err, &x.Refused) {
 		return nil, err
 	}
@@ -223,9 +236,18 @@ func GoesWithout(p *config.Policy) bool {
 }
 
 // outerSpec is what the sandbox around QEMU is to be. It shows the tool chain of the command, not QEMU's, which is the system's.
-func outerSpec(s *backend.Spec, policy *config.Policy) *backend.Spec {
-	o := *s
-	o.Policy, o.Resolved = policy, nil
+func (p plan) outerSpec(shown []config.Mount) *backend.Spec {
+	o := *p.spec
+	o.Policy, o.Resolved = outerOf(p.spec.Policy, shown), nil
+	if !p.accel.Works {
+		return &o
+	}
+	o.Policy.Filesystem.AllowWrite = append(slices.Clone(o.Policy.Filesystem.AllowWrite), kvmDevice)
+	if o.Ceiling != nil { // it is nobody's wish
+		ceiling := *o.Ceiling
+		ceiling.Filesystem.AllowWrite = append(slices.Clone(ceiling.Filesystem.AllowWrite), kvmDevice)
+		o.Ceiling = &ceiling
+	}
 	return &o
 }
 
@@ -249,8 +271,12 @@ func (p plan) Key() [32]byte {
 func (Backend) Kept(dir, id string) (backend.Snapshot, error) { return process.Backend{}.Kept(dir, id) }
 
 // Build boots a machine, or has one go on that was written down.
-func (Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, error) {
-	box, failed, err := open(ctx, p.(plan))
+func (b Backend) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, error) {
+	fast, err := b.accelerated(ctx, p.(plan))
+	if err != nil {
+		return nil, err
+	}
+	box, failed, err := open(ctx, fast)
 	if failed != nil {
 		return nil, &backend.BuildError{Report: failed}
 	}

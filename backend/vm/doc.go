@@ -26,5 +26,5 @@
 //
 // # Current limitations
 //
-// Only x86-64, and emulated: a machine takes a second or two to boot, and its processes run an order of magnitude slower.
+// Only x86-64. Where KVM doesn't boot a machine it is emulated: it takes some seconds to boot, and its processes run an order of magnitude slower.
 package vm

@@ -3,13 +3,14 @@ package vm
 import (
 	"os"
 
+	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
 )
 
-// Doctor says whether a machine could be booted here. It boots none: that takes seconds.
+// Doctor says whether a machine could be booted here. It boots none: that takes seconds. So of KVM it says what the last machine came to.
 func Doctor() host.Result {
-	r := host.Result{Name: "vm", Means: "--isolation vm: a kernel of its own, in QEMU, on emulated CPUs", Answer: host.Yes}
+	r := host.Result{Name: "vm", Means: "--isolation vm: a kernel of its own, in QEMU, by KVM where that boots one, else emulated", Answer: host.Yes}
 	found, missing := find(&config.Policy{}, "")
 	switch {
 	case missing != nil:
@@ -19,8 +20,10 @@ func Doctor() host.Result {
 	default:
 		r.Detail = found.qemu + " boots " + found.kernel.path
 	}
-	if _, err := os.Stat("/dev/kvm"); err == nil {
-		r.Detail += "; KVM is not used"
+	if missing == nil {
+		dir, _ := os.Getwd()
+		a, _ := Backend{}.kvm(&plan{parts: found, spec: &backend.Spec{Policy: &config.Policy{}, Dir: dir, Environ: os.Environ()}})
+		r.Detail += ", " + a.details()
 	}
 	return r
 }

@@ -30,7 +30,7 @@ func TestAMachineMadeByHandIsRefused(t *testing.T) {
 	}
 	vp := p.(plan)
 	// A sandbox with the places of a machine's, and QEMU's version of here.
-	outer, failed, err := backend.Open(t.Context(), process.Backend{}, outerSpec(spec, outerOf(spec.Policy, vp.mounts(vp.own, ramOf(spec.Policy)))))
+	outer, failed, err := backend.Open(t.Context(), process.Backend{}, vp.outerSpec(vp.mounts(vp.own, ramOf(spec.Policy))))
 	if err != nil || failed != nil {
 		t.Fatalf("%v, %+v", err, failed)
 	}

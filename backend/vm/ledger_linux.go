@@ -9,11 +9,8 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-// mechanism is how the CPUs of a guest are made.
-const mechanism = "qemu-tcg"
-
 // foretold is the ledger before the guest has booted.
-func foretold(p *config.Policy, outer status.Ledger, k *kernel, missing *missingError) status.Ledger {
+func foretold(p *config.Policy, outer status.Ledger, own status.Enforcement) status.Ledger {
 	l := maps.Clone(outer)
 	for _, c := range limitsInside {
 		if e, ok := l[c]; ok && (e.Enabled || c == status.WallTime && p.TimeLimit > 0 || c == status.Output && p.OutputLimit > 0) {
@@ -22,7 +19,7 @@ func foretold(p *config.Policy, outer status.Ledger, k *kernel, missing *missing
 			l[c] = e
 		}
 	}
-	l[status.Isolation] = isolation(k, "", missing)
+	l[status.Isolation] = own
 	ownPlace(p, l)
 	return l
 }
@@ -35,14 +32,14 @@ func ownPlace(p *config.Policy, l status.Ledger) {
 }
 
 // isolation is the line of the machine itself.
-func isolation(k *kernel, release string, missing *missingError) status.Enforcement {
+func isolation(k *kernel, a accelerator, missing *missingError) status.Enforcement {
 	e := status.Enforcement{Requested: "vm", Enabled: true, Mechanism: "none"}
 	if missing != nil {
 		e.Details, e.FallbackReason = missing.Error(), status.NotInBuild
 		return e
 	}
-	e.Mechanism, e.Effective, e.Applied = mechanism, true, release != ""
-	e.Details = "Linux " + k.release + " on CPUs that QEMU emulates: KVM is not used"
+	e.Mechanism, e.Effective = a.mechanism(), true
+	e.Details = "Linux " + k.release + " " + a.details()
 	return e
 }
 
@@ -70,7 +67,9 @@ func (s *sandbox) merged(m *machine, inner status.Ledger) status.Ledger {
 			l[c] = o
 		}
 	}
-	l[status.Isolation] = isolation(s.plan.kernel, m.release, nil)
+	own := isolation(s.plan.kernel, s.plan.accel, nil)
+	own.Applied = m.release != ""
+	l[status.Isolation] = own
 	ownPlace(s.plan.spec.Policy, l)
 	return l
 }

@@ -178,13 +178,13 @@ func (p plan) arguments() []string {
 		word += " " + guest.WithRootfs
 	}
 	args := append(slices.Clone(p.emulator.argv),
-		"-M", machineType, "-accel", "tcg,thread=single,tb-size=128", "-cpu", cpuModel,
-		"-m", strconv.FormatInt(ramOf(policy)>>20, 10)+"M", "-smp", strconv.Itoa(max(1, policy.CPUs)),
+		"-M", machineType, "-m", strconv.FormatInt(ramOf(policy)>>20, 10)+"M", "-smp", strconv.Itoa(max(1, policy.CPUs)),
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-append", "console=ttyS0 quiet panic=-1 reboot=t mitigations=off random.trust_cpu=on -- "+word,
+		"-append", "console=ttyS0 quiet panic=-1 reboot=t "+p.accel.kernelWords()+"random.trust_cpu=on -- "+word,
 		"-chardev", "file,id=console,path=/proc/self/fd/2,append=on", "-serial", "chardev:console",
 		"-device", "virtio-serial-pci", "-device", "virtserialport,chardev=host,name="+guest.Port, "-device", "virtserialport,chardev=files,name="+guest.Files,
 	)
+	args = append(args, p.accel.arguments()...)
 	if hasNetwork(policy) {
 		card := "user,id=net,ipv6=off"
 		for _, l := range leads(policy) {
@@ -195,11 +195,8 @@ func (p plan) arguments() []string {
 	return args
 }
 
-// What a machine is made of, without its sizes.
-const (
-	machineType = "q35,usb=off,vmport=off,hpet=off"
-	cpuModel    = "max"
-)
+// machineType is what a machine is made of, without its sizes.
+const machineType = "q35,usb=off,vmport=off,hpet=off"
 
 // confirmation begins, once, to find out about QEMU and the walls around it, while a machine boots. It is closed when that is known.
 func (s *sandbox) confirmation() <-chan struct{} {

@@ -42,8 +42,7 @@ type sandbox struct {
 
 // open opens a sandbox with a machine in it. A report says why there is none.
 func open(ctx context.Context, p plan) (*sandbox, *status.Report, error) {
-	outerPolicy := outerOf(p.spec.Policy, p.mounts(p.own, ramOf(p.spec.Policy)))
-	outer, failed, err := backend.Open(context.WithoutCancel(ctx), process.Backend{}, outerSpec(p.spec, outerPolicy))
+	outer, failed, err := backend.Open(context.WithoutCancel(ctx), process.Backend{}, p.outerSpec(p.mounts(p.own, ramOf(p.spec.Policy))))
 	if err != nil || failed != nil {
 		if failed != nil {
 			failed.Backend = Name

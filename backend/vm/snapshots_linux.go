@@ -57,7 +57,7 @@ func (p plan) describe(qemu string) (*about, error) {
 	policy.Filesystem.Deny, policy.Filesystem.Keep = nil, false
 	uid, gid := identity(&policy)
 	return &about{
-		Format: format, QEMU: qemu, Type: machineType, CPU: cpuModel, Accel: mechanism, Memory: ramOf(&policy), CPUs: max(1, policy.CPUs),
+		Format: format, QEMU: qemu, Type: machineType, CPU: p.accel.cpu(), Accel: p.accel.mechanism(), Memory: ramOf(&policy), CPUs: max(1, policy.CPUs),
 		Network: hasNetwork(&policy), Kernel: kernel, Init: own, Policy: policy.Digest(), User: fmt.Sprint(uid, ":", gid),
 	}, nil
 }
@@ -151,6 +151,7 @@ func fitting(s *sandbox) (*about, error) {
 	if err := json.NewDecoder(io.LimitReader(f, maxAbout)).Decode(&a); err != nil {
 		return nil, &config.UsageError{Msg: "the machine in the snapshot is none", Err: err}
 	}
+	s.plan.accel = s.plan.accel.restored(a.Accel)
 	here, err := s.plan.describe(version)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,6 +54,9 @@ func Main(args []string) {
 		_ = k.qemu.Process.Kill() // the host is gone
 	}()
 	err := k.qemu.Wait()
+	if why := k.why.Load(); why != nil {
+		fail(*why)
+	}
 	var ended *exec.ExitError
 	if !errors.As(err, &ended) {
 		os.Exit(0)
@@ -74,8 +78,17 @@ type parent struct {
 	orders chan keeper.Order
 	qemu   *exec.Cmd
 	qmp    *monitor
-	guest  *os.File // the guest's protocol
-	port   *os.File // its files
+	guest  *os.File              // the guest's protocol
+	port   *os.File              // its files
+	why    atomic.Pointer[error] // QEMU is ended for
+}
+
+// broken ends QEMU for what it said. One that says no more has ended, or does soon.
+func (k *parent) broken(err error) {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNRESET) {
+		k.why.CompareAndSwap(nil, &err)
+		_ = k.qemu.Process.Kill()
+	}
 }
 
 func pair(name string) (own, other *os.File, err error) {
@@ -124,7 +137,7 @@ func (k *parent) start(m *keeper.Machine, argv []string) error {
 	for _, f := range handed {
 		_ = f.Close()
 	}
-	k.qmp, err = newMonitor(own)
+	k.qmp, err = newMonitor(own, k.broken)
 	return err
 }
 
@@ -149,7 +162,7 @@ func (k *parent) obey(restore bool) {
 	}
 	go func() { _ = k.files.Serve(k.port) }()
 	if err == nil {
-		err = k.qmp.call("cont", nil, nil)
+		err = k.qmp.run()
 	}
 	k.answer(err)
 	for o := range k.orders {
@@ -157,7 +170,7 @@ func (k *parent) obey(restore bool) {
 		case o.Save != nil:
 			k.answer(k.save(o.Save))
 		case o.Go:
-			k.answer(errors.Join(ignoreMissing(os.Remove(keeper.State)), k.qmp.call("cont", nil, nil)))
+			k.answer(errors.Join(ignoreMissing(os.Remove(keeper.State)), k.qmp.run()))
 		default:
 			k.answer(errors.New("an order that is none"))
 		}
@@ -183,7 +196,7 @@ func (k *parent) answer(err error) {
 
 // save writes the machine down. The guest has said before that it asks for no files.
 func (k *parent) save(about []byte) error {
-	if err := k.qmp.call("stop", nil, nil); err != nil {
+	if err := k.qmp.stand(); err != nil {
 		return err
 	}
 	all, err := k.files.Save()

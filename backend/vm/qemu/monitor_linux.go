@@ -1,35 +1,97 @@
 package qemu
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// monitor speaks QMP, as docs/interop/qmp-spec.txt of QEMU has it.
+// monitor speaks QMP, as docs/interop/qmp-spec.txt of QEMU has it: a message is a line. A QEMU that says what it may not, or whose CPUs stand
+// without having been told to, is at its end.
 type monitor struct {
-	conn *net.UnixConn
-	from *json.Decoder
+	conn    *net.UnixConn
+	answers chan *answer // of one call at a time; closed when there will be none
+
+	mu      sync.Mutex
+	waiting bool // somebody does, for an answer
+	still   bool // the CPUs are to stand
+	fault   error
 }
 
-func newMonitor(f *os.File) (*monitor, error) {
+// answer is what QEMU says.
+type answer struct {
+	QMP    json.RawMessage
+	Return json.RawMessage `json:"return"`
+	Error  *struct{ Desc string }
+	Event  string
+}
+
+// maxLine is how long a message is at most.
+const maxLine = 64 << 10
+
+// newMonitor begins to listen. broken is called when QEMU is at its end for what it said.
+func newMonitor(f *os.File, broken func(error)) (*monitor, error) {
 	defer f.Close()
 	c, err := net.FileConn(f)
 	if err != nil {
 		return nil, err
 	}
-	return &monitor{c.(*net.UnixConn), json.NewDecoder(c)}, nil
+	m := &monitor{conn: c.(*net.UnixConn), answers: make(chan *answer, 1), still: true}
+	m.waiting = true // for the greeting
+	go func() {
+		err := m.listen()
+		m.mu.Lock()
+		m.fault = err
+		m.mu.Unlock()
+		close(m.answers)
+		broken(err)
+	}()
+	return m, nil
+}
+
+// errQMP is a QEMU that doesn't keep to its protocol.
+var errQMP = errors.New("QEMU says what it may not")
+
+func (m *monitor) listen() error {
+	from := bufio.NewReaderSize(m.conn, maxLine)
+	for {
+		line, err := from.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return errQMP
+		} else if err != nil {
+			return err
+		}
+		a := &answer{}
+		if err := json.Unmarshal(line, a); err != nil {
+			return errQMP
+		}
+		m.mu.Lock()
+		waiting, still := m.waiting, m.still
+		m.waiting = waiting && a.Event != ""
+		m.mu.Unlock()
+		switch {
+		case a.Event == "STOP" && !still:
+			return errors.New("QEMU stopped the CPUs by itself")
+		case a.Event != "":
+		case !waiting || a.Return == nil && a.Error == nil && a.QMP == nil:
+			return errQMP
+		default:
+			m.answers <- a
+		}
+	}
 }
 
 // prepare hears the greeting, and says what both sides of a migration have to be told.
 func (m *monitor) prepare() error {
-	var greeting struct{ QMP json.RawMessage }
-	if err := m.from.Decode(&greeting); err != nil || greeting.QMP == nil {
+	if a, err := m.hear(); err != nil || a.QMP == nil {
 		return errors.Join(errors.New("QEMU doesn't greet"), err)
 	}
 	type capability struct {
@@ -39,6 +101,40 @@ func (m *monitor) prepare() error {
 	return errors.Join(m.call("qmp_capabilities", nil, nil),
 		m.call("migrate-set-capabilities", map[string]any{"capabilities": []capability{{"x-ignore-shared", true}}}, nil),
 		m.call("migrate-set-parameters", map[string]any{"max-bandwidth": int64(4) << 30}, nil))
+}
+
+// hear waits for what nobody but one call waits for.
+func (m *monitor) hear() (*answer, error) {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case a, ok := <-m.answers:
+		if !ok {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return nil, m.fault
+		}
+		return a, nil
+	case <-late.C:
+		return nil, fmt.Errorf("QEMU didn't answer for %v", patience)
+	}
+}
+
+// stand has the CPUs stand, and run has them go on.
+func (m *monitor) stand() error {
+	m.expect(true)
+	return m.call("stop", nil, nil)
+}
+
+func (m *monitor) run() error {
+	m.expect(false) // before it: some stop at their first instruction
+	return m.call("cont", nil, nil)
+}
+
+func (m *monitor) expect(still bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.still = still
 }
 
 // call calls a command. Events between are nobody's.
@@ -58,31 +154,22 @@ func (m *monitor) with(f *os.File, command string, arguments, result any) error 
 	if f != nil {
 		rights = unix.UnixRights(int(f.Fd()))
 	}
+	m.mu.Lock()
+	m.waiting = true
+	m.mu.Unlock()
 	if _, _, err := m.conn.WriteMsgUnix(text, rights, nil); err != nil {
 		return err
 	}
-	if err := m.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		return err
+	a, err := m.hear()
+	switch {
+	case err != nil:
+		return fmt.Errorf("QMP %s: %w", command, err)
+	case a.Error != nil:
+		return fmt.Errorf("QMP %s: %s", command, a.Error.Desc)
+	case result != nil:
+		return json.Unmarshal(a.Return, result)
 	}
-	for {
-		var a struct {
-			Return json.RawMessage `json:"return"`
-			Error  *struct{ Desc string }
-			Event  string
-		}
-		if err := m.from.Decode(&a); err != nil {
-			return fmt.Errorf("QMP %s: %w", command, err)
-		}
-		switch {
-		case a.Error != nil:
-			return fmt.Errorf("QMP %s: %s", command, a.Error.Desc)
-		case a.Event != "":
-		case result != nil:
-			return json.Unmarshal(a.Return, result)
-		default:
-			return nil
-		}
-	}
+	return nil
 }
 
 // move has a migration to or from a file come to its end.
@@ -99,7 +186,9 @@ func (m *monitor) move(command string, f *os.File) error {
 			Status string
 			Error  string `json:"error-desc"`
 		}
-		if err := m.call("query-migrate", nil, &now); err != nil {
+		if err := m.call("query-migrate", nil, &now); errors.Is(err, io.EOF) { // it ends when it can't take up a state
+			return fmt.Errorf("QEMU ended in the migration: %w", err)
+		} else if err != nil {
 			return err
 		}
 		switch now.Status {
