@@ -112,6 +112,8 @@ func (p *Plan) refuse() error {
 		{f.Rootfs != "", "--rootfs"},
 		{f.Virtual, "--virtual-fs"},
 		{len(f.Mounts) > 0, "--mount"},
+		{f.EphemeralHome, "--ephemeral-home"},
+		{f.Log, "--log-files"},
 		{q.User != nil, "--user"},
 		{q.CgroupParent != "", "--cgroup-parent"},
 		{p.spec.From != nil, "a snapshot"},
@@ -335,11 +337,13 @@ func (p *Plan) Ask(q config.Ask) (config.Answer, error) {
 	a := config.Answer{Kind: q.Kind, Asked: q.Word, Access: q.Access}
 	switch q.Kind {
 	case config.AskHost:
-		return a, p.askHost(&a)
+		err := p.askHost(&a)
+		return a, err
 	case config.AskPath:
-		return a, p.askPath(&a)
+		err := p.askPath(&a)
+		return a, err
 	}
-	return a, errors.ErrUnsupported
+	return a, &config.UsageError{Msg: "system calls are those of Linux, and nothing holds them on macOS", Hint: "leave --syscall away", Err: errors.ErrUnsupported}
 }
 
 func (p *Plan) askHost(a *config.Answer) error {

@@ -3,6 +3,7 @@ package darwin
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -133,6 +134,8 @@ func TestWhatCantBeHadIsAMistake(t *testing.T) {
 			p.Filesystem.Mounts = append(p.Filesystem.Mounts, config.Mount{Src: "/a", Dst: "/b"})
 		},
 		func(p *config.Policy) { p.CgroupParent = "x" },
+		func(p *config.Policy) { p.Filesystem.EphemeralHome = true },
+		func(p *config.Policy) { p.Filesystem.Log = true },
 	} {
 		p := accepting(t, "standard")
 		change(p)
@@ -245,6 +248,9 @@ func TestTheSweepFollowsNothing(t *testing.T) {
 	}
 	if err := os.Symlink(other, tree+"/linked"); err != nil {
 		t.Skip(err)
+	}
+	if info, err := os.Lstat(tree + "/linked"); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		t.Skip("there are no symbolic links: ", err)
 	}
 	slash := filepath.ToSlash
 	g := &plan.Guarded{
