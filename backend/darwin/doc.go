@@ -1,7 +1,7 @@
 // Package darwin is the backend of macOS: sandboxes of the kernel's own sandbox, by /usr/bin/sandbox-exec.
 //
 //	Plan       policy + host facts → what is visible, the profile, the limits, the environment, and the ledger: plain data, made and
-//	           tested on every system (plan.go, ask.go, tree.go, sweep.go)
+//	           tested on every system (plan.go, stage.go, tree.go, sweep.go)
 //	Build      a directory of the run's own, the gateway where there are rules, a keeper; nobody runs yet (sandbox_darwin.go)
 //	Start      sandbox-exec puts itself into the sandbox and executes this program again, which takes its rlimits, looks whether it is in a
 //	           sandbox, says so, and executes the command (stage_darwin.go, start_darwin.go)

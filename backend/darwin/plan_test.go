@@ -8,16 +8,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/hostfs/hosttest"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/internal/seatbelt"
 	"github.com/confine-run/confine/internal/seatbelt/seatbelttest"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/outcome"
 )
 
 func macHost(t *testing.T, more ...string) facts {
@@ -270,6 +273,62 @@ func TestTheSweepFollowsNothing(t *testing.T) {
 		tree + "/kept": true, other + "/hooks/x": true} {
 		if _, err := os.Lstat(at); (err == nil) != there {
 			t.Errorf("%s: %v", at, err)
+		}
+	}
+}
+
+func TestWhatTheStageSays(t *testing.T) {
+	errno := func(n byte) string { return string([]byte{n, 0, 0, 0}) }
+	for said, want := range map[string]string{
+		"":                         "seatbelt: /usr/bin/sandbox-exec has not executed what it was to",
+		"o" + errno(1):             "seatbelt: sandbox_check: the process is in no sandbox that is known as the run's",
+		"?":                        "seatbelt: sandbox_check: the process is in no sandbox that is known as the run's",
+		"l" + errno(22):            "limits: setrlimit: " + syscall.Errno(22).Error(),
+		"c":                        "",
+		"cf" + errno(13):           (&outcome.ExecError{Path: "/x", Errno: 13, Step: handoff.StepExecve}).Error(),
+		"cf" + errno(8)[:2]:        (&outcome.ExecError{Path: "/x", Errno: syscall.EIO, Step: handoff.StepExecve}).Error(),
+		"printed by somebody else": "seatbelt: sandbox_check: the process is in no sandbox that is known as the run's",
+	} {
+		got := ""
+		if err := stageSaid([]byte(said), "/x"); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", said, got, want)
+		}
+	}
+}
+
+func TestProgramsAreThoseThatTheSandboxExecutes(t *testing.T) {
+	p := accepting(t, "standard")
+	p.Filesystem.Workdir, p.Filesystem.Deny = "rw", []string{"hidden"}
+	plan, err := newPlan(specOf(p), macHost(t, "/Users/u/p/tool*", "/Users/u/p/hidden*", "/Users/u/p/text=x", "/Users/u/p/link -> /Users/u/bin/own", "/Users/u/bin/own*", "/usr/bin/env*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"PATH=/nowhere", "PATH=relative:/opt/homebrew/bin:/Users/u/bin:/usr/bin"}
+	for name, want := range map[string]string{
+		"true": "/usr/bin/true", "git": "/opt/homebrew/bin/git", "/bin/sh": "/bin/sh", "./tool": "/Users/u/p/./tool", "none": "", "own": "", "/Users/u/bin/own": "", "./link": "",
+		"./hidden": "", "./text": "", "./src": "", "tool": "", "": "", "a\x00": "",
+	} {
+		got, err := plan.find(name, "/Users/u/p", env)
+		failed, is := errors.AsType[*outcome.ExecError](err)
+		if got != want || (err != nil) != (want == "") || err != nil && !is {
+			t.Errorf("%q: %q, %v", name, got, err)
+		}
+		if is && (name == "./text" || name == "./src") != (failed.Errno == syscall.EACCES) {
+			t.Errorf("%q: %v", name, failed)
+		}
+	}
+}
+
+func TestRlimits(t *testing.T) {
+	for want, l := range map[string]limits{
+		"4=0":                 {},
+		"4=0,8=64,1=1024,0=3": {Descriptors: 64, FileSize: 1024, CPU: 1500 * time.Millisecond, Memory: 1, Tasks: 2},
+	} {
+		if got := l.rlimits(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

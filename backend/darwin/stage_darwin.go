@@ -26,14 +26,6 @@ const (
 	reportFD = 3
 )
 
-// What the stage says, a byte each. Behind stageFailed is an errno.
-const (
-	stageConfirmed = 'c' // it is in the sandbox, which is known by its mark, and the limits hold; the command follows
-	stageFailed    = 'f' // and the command can't be executed
-	stageLimits    = 'l' // setrlimit
-	stageOutside   = 'o' // it is in no sandbox, or in one that isn't known
-)
-
 // Init turns the process into one of these, if it was started as it; then it doesn't return.
 func Init() {
 	if len(os.Args) < 2 {
@@ -89,13 +81,6 @@ func setRlimit(one string) error {
 	}
 	n = min(n, now.Max)
 	return syscall.Setrlimit(r, &syscall.Rlimit{Cur: n, Max: n}) // of package syscall, which gives descriptors back at execve else
-}
-
-func errnoOf(err error) syscall.Errno {
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		return errno
-	}
-	return syscall.EIO
 }
 
 // otherMark is a name that nobody's profile has: who may look it up may look up everything, and is no member of anything.

@@ -2,31 +2,25 @@ package darwin
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
-
-	"golang.org/x/sys/unix"
+	"time"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/internal/task"
 	"github.com/confine-run/confine/internal/handoff"
-	"github.com/confine-run/confine/internal/seatbelt"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/outcome"
 )
 
-const sandboxExec = "/usr/bin/sandbox-exec" // by this name alone, which the system signs
+// stagePatience is how long it may take until a command is executed.
+const stagePatience = 30 * time.Second
 
 // target is a process that was started.
 type target struct {
@@ -48,7 +42,7 @@ func (s *sandbox) Start(x *task.Start) (_ task.Target, err error) {
 	if e.Dir != "" {
 		dir = e.Dir
 	}
-	path, err := s.find(e.Argv[0], dir, env)
+	path, err := s.plan.find(e.Argv[0], dir, env)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +53,12 @@ func (s *sandbox) Start(x *task.Start) (_ task.Target, err error) {
 			return nil, setup("start", "openpty", err)
 		}
 		tty = t.term.name
+		defer func() {
+			_ = t.term.slave.Close() // the process has its own
+			if err != nil {
+				t.term.close()
+			}
+		}()
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -81,11 +81,7 @@ func (s *sandbox) Start(x *task.Start) (_ task.Target, err error) {
 	}
 	err = t.cmd.Start()
 	_ = w.Close()
-	if t.term != nil {
-		_ = t.term.slave.Close()
-	}
 	if err != nil {
-		t.term.close()
 		if p, ok := errors.AsType[*fs.PathError](err); ok && p.Op == "chdir" {
 			return nil, &outcome.ExecError{Path: dir, Errno: errnoOf(err), Step: handoff.StepChdir}
 		}
@@ -95,99 +91,19 @@ func (s *sandbox) Start(x *task.Start) (_ task.Target, err error) {
 	if err := t.confirmed(r, path); err != nil {
 		t.Kill()
 		_ = t.Wait()
-		t.term.close()
 		return nil, err
 	}
 	return t, nil
 }
 
 // confirmed waits until the stage has said that all holds, and has become the command.
-func (t *target) confirmed(r io.Reader, path string) error {
+func (t *target) confirmed(r *os.File, path string) error {
+	_ = r.SetReadDeadline(time.Now().Add(stagePatience))
 	said, err := io.ReadAll(r)
 	if err != nil {
 		return setup("start", "read", err)
 	}
-	errno := syscall.Errno(0)
-	if len(said) >= 5 {
-		errno = syscall.Errno(binary.LittleEndian.Uint32(said[len(said)-4:]))
-	}
-	switch {
-	case len(said) == 0: // what it says is on standard error
-		return &outcome.SetupError{Step: "seatbelt", Op: sandboxExec + " has not executed what it was to", Whole: true, Hint: "what it printed says why; confine doctor tries it"}
-	case said[0] == stageOutside:
-		return &outcome.SetupError{Step: "seatbelt", Op: "sandbox_check: the process is in no sandbox that is known as the run's", Whole: true}
-	case said[0] == stageLimits:
-		return setup("limits", "setrlimit", errno)
-	case len(said) > 1 && said[1] == stageFailed:
-		return &outcome.ExecError{Path: path, Errno: errno, Step: handoff.StepExecve}
-	}
-	return nil
-}
-
-// rlimits are RESOURCE=LIMIT, for the stage.
-func (l *limits) rlimits() string {
-	words := []string{fmt.Sprintf("%d=0", unix.RLIMIT_CORE)}
-	for _, one := range []struct {
-		resource int
-		limit    int64
-	}{{unix.RLIMIT_NOFILE, l.Descriptors}, {unix.RLIMIT_FSIZE, l.FileSize}, {unix.RLIMIT_CPU, int64(math.Ceil(l.CPU.Seconds())) + 1}} {
-		if one.limit > 0 && (one.resource != unix.RLIMIT_CPU || l.CPU > 0) {
-			words = append(words, fmt.Sprintf("%d=%d", one.resource, one.limit))
-		}
-	}
-	return strings.Join(words, ",")
-}
-
-func setup(step, op string, err error) *outcome.SetupError {
-	e := &outcome.SetupError{Step: step, Op: op}
-	if !errors.As(err, &e.Errno) && err != nil {
-		e.Op, e.Whole = op+": "+err.Error(), true
-	}
-	return e
-}
-
-// find finds a program that the sandbox lets be executed, by its name or its path, as seen from where it starts.
-func (s *sandbox) find(name, dir string, env []string) (string, error) {
-	missing := &outcome.ExecError{Path: name, Errno: syscall.ENOENT, Step: handoff.StepLookup}
-	if name == "" || strings.IndexByte(name, 0) >= 0 {
-		return "", missing
-	}
-	try := func(at string) error {
-		f, err := s.plan.have.Files.Resolve(at)
-		switch {
-		case err != nil || !s.plan.profile.Allows(f.Path, seatbelt.Exec):
-			return syscall.ENOENT
-		case !f.Mode.IsRegular():
-			return syscall.EACCES
-		}
-		return unix.Access(at, unix.X_OK)
-	}
-	if strings.Contains(name, "/") {
-		at := name
-		if !filepath.IsAbs(at) {
-			at = dir + "/" + name
-		}
-		switch err := try(at); err {
-		case nil:
-			return at, nil
-		case syscall.ENOENT:
-			return "", missing
-		default:
-			return "", &outcome.ExecError{Path: name, Errno: errnoOf(err), Step: handoff.StepExecve}
-		}
-	}
-	search := ""
-	for _, e := range env {
-		if value, ok := strings.CutPrefix(e, "PATH="); ok {
-			search = value
-		}
-	}
-	for _, d := range filepath.SplitList(search) {
-		if filepath.IsAbs(d) && try(filepath.Join(d, name)) == nil {
-			return filepath.Join(d, name), nil
-		}
-	}
-	return "", missing
+	return stageSaid(said, path)
 }
 
 // Signal sends one to its process group.

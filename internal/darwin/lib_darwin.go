@@ -117,7 +117,8 @@ func Sandboxed(pid int) bool {
 	return int32(n) == 1
 }
 
-// MayLookUp says whether the sandbox of a process lets it look up a service of that name, whether there is one or not.
+// MayLookUp says whether the sandbox of a process lets it look up a service of that name, whether there is one or not. The fourth argument of
+// sandbox_check is one of a variable number, which arm64 wants on the stack: syscall6 puts it there, too, for the sake of openat.
 func MayLookUp(pid int, service string) bool {
 	op, name := append([]byte("mach-lookup"), 0), append([]byte(service), 0)
 	n, _, _ := syscall6(sandboxCheckAddr, uintptr(pid), uintptr(unsafe.Pointer(&op[0])), sandboxFilterGlobalName|sandboxCheckNoReport,

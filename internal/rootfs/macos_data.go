@@ -4,10 +4,11 @@ package rootfs
 type macTree struct{ path, reason string }
 
 // macTrees are read-only. Not all of /usr/local and /opt/homebrew: databases and settings of services are in their var, and all of them are the
-// user's own. Not /System/Volumes, by which everybody's files have another name. Of /etc and /var what has no secret.
+// user's own. Not all of /System/Volumes, by which everybody's files have another name. Of /etc and /var what has no secret.
 var macTrees = [...]macTree{
 	{"/System/Library", "frameworks, and what the loader maps of them"},
 	{"/System/Cryptexes", "what is updated apart from the system"},
+	{"/System/Volumes/Preboot/Cryptexes", "where that is"},
 	{"/System/iOSSupport", "frameworks that programs of iOS bring along"},
 	{"/bin", "programs"},
 	{"/sbin", "programs"},

@@ -19,6 +19,14 @@ var base string
 //go:embed network.sbpl
 var network string
 
+// ownSockets are those that a run makes in its own directory.
+const ownSockets = `
+; Sockets of its own.
+(allow system-socket (socket-domain AF_UNIX))
+(allow network-bind network-inbound (local unix-socket (subpath (param "PLACE"))))
+(allow network-outbound (remote unix-socket (subpath (param "PLACE"))))
+`
+
 // Input is what a profile is made of.
 type Input struct {
 	View *view.View
@@ -150,7 +158,7 @@ func (p *Profile) Text(tty, own string) (text string, params []Param) {
 	}
 	if p.in.Place != "" {
 		params = append(params, Param{"PLACE", p.in.Place})
-		b.WriteString("\n; Sockets of its own.\n(allow network-bind network-inbound network-outbound (subpath (param \"PLACE\")))\n")
+		b.WriteString(ownSockets)
 	}
 	b.WriteString("\n")
 	names := map[string]string{}

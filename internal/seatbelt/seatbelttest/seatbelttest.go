@@ -45,8 +45,8 @@ type Query struct {
 var operations = []string{
 	"default", "file-clone", "file-ioctl", "file-link", "file-map-executable", "file-read*", "file-read-data", "file-read-metadata", "file-read-xattr",
 	"file-test-existence", "file-write*", "file-write-acl", "file-write-create", "file-write-data", "file-write-flags", "file-write-mode",
-	"file-write-owner", "file-write-setugid", "file-write-times", "file-write-unlink", "file-write-xattr", "iokit-open", "ipc-posix-sem",
-	"ipc-posix-shm-read*", "ipc-posix-shm-write-create", "ipc-posix-shm-write-data", "ipc-posix-shm-write-unlink", "mach-lookup", "network-bind",
+	"file-write-owner", "file-write-setugid", "file-write-times", "file-write-unlink", "file-write-xattr", "iokit-open", "ipc-posix-sem", "ipc-posix-shm*",
+	"mach-lookup", "network-bind",
 	"network-inbound", "network-outbound", "process-exec*", "process-fork", "process-info*", "pseudo-tty", "signal", "sysctl-read", "sysctl-write",
 	"system-mac-syscall", "system-socket",
 }
@@ -126,9 +126,15 @@ func (p *Profile) check(n *node) error {
 		}
 		_, err := regexp.Compile(args[0].atom)
 		return err
-	case "remote":
+	case "remote", "local":
+		if args[0].atom == "unix-socket" && len(args) == 1 {
+			return nil
+		}
+		if args[0].atom == "unix-socket" && len(args) == 2 {
+			return p.check(&args[1])
+		}
 		if len(args) != 2 || args[0].atom != "ip" || args[1].kind != 's' {
-			return fmt.Errorf("remote takes ip and HOST:PORT")
+			return fmt.Errorf("%s takes ip and HOST:PORT, or unix-socket", word)
 		}
 		host, port, ok := strings.Cut(args[1].atom, ":")
 		if !ok || host != "localhost" && host != "*" {
@@ -138,9 +144,9 @@ func (p *Profile) check(n *node) error {
 			return err
 		}
 		return nil
-	case "target", "mac-syscall-number":
+	case "target", "mac-syscall-number", "socket-domain":
 		return nil
-	case "literal", "subpath", "global-name", "sysctl-name", "sysctl-name-prefix", "ipc-posix-name", "iokit-registry-entry-class", "extension", "mac-policy-name":
+	case "literal", "path-literal", "subpath", "global-name", "sysctl-name", "sysctl-name-prefix", "ipc-posix-name", "iokit-registry-entry-class", "extension", "mac-policy-name":
 		if len(args) != 1 {
 			return fmt.Errorf("%s takes one word", word)
 		}
@@ -192,7 +198,7 @@ func (p *Profile) matches(f *node, q Query) bool {
 		return slices.ContainsFunc(args, func(a node) bool { return p.matches(&a, q) })
 	case "require-not":
 		return !p.matches(&args[0], q)
-	case "literal":
+	case "literal", "path-literal":
 		return q.Path != "" && q.Path == text
 	case "subpath":
 		dir := strings.TrimSuffix(text, "/")
@@ -203,7 +209,10 @@ func (p *Profile) matches(f *node, q Query) bool {
 		return q.Name == text
 	case "sysctl-name-prefix":
 		return strings.HasPrefix(q.Name, text)
-	case "remote":
+	case "remote", "local":
+		if args[0].atom == "unix-socket" {
+			return q.Path != "" && (len(args) == 1 || p.matches(&args[1], q))
+		}
 		host, port, _ := strings.Cut(args[1].atom, ":")
 		return q.Port != 0 && (host == "*" || host == q.Host) && (port == "*" || port == strconv.Itoa(q.Port))
 	}
