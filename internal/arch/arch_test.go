@@ -91,7 +91,7 @@ var groups = []group{
 		"the host and the guest of a machine meet in it"},
 	{"guests", []string{"backend/vm/internal/guest"}, []string{"configuration", "seam", "processes", "words of machines", "words of keepers"},
 		"it is a host of processes, and does what its own host says"},
-	{"files of machines", []string{"backend/vm/internal/ninep"}, nil,
+	{"files of machines", []string{"backend/vm/internal/ninep"}, []string{"leaves"},
 		"a protocol over what the walls around it show, and nothing else"},
 	{"words of keepers", []string{"backend/vm/internal/keeper"}, []string{"snapshots"},
 		"the host and the keeper of a machine meet in it"},

@@ -69,3 +69,17 @@ func OpenUp(dir int) (restore func(), err error) {
 	}
 	return func() { _ = unix.Chmod(self, st.Mode&0o7777) }, nil
 }
+
+// OfKernel says whether an open file, also by O_PATH, is one by which the kernel tells of processes and devices, or takes orders: it may be
+// the memory of the very program that looks.
+func OfKernel(fd int) bool {
+	var made unix.Statfs_t
+	if unix.Fstatfs(fd, &made) != nil {
+		return true
+	}
+	switch made.Type {
+	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC:
+		return true
+	}
+	return false
+}

@@ -6,20 +6,11 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
-// ofKernel says whether a file is one by which the kernel tells of processes and devices, or takes orders.
-func ofKernel(f *os.File) bool {
-	var made unix.Statfs_t
-	if unix.Fstatfs(int(f.Fd()), &made) != nil {
-		return true
-	}
-	switch made.Type {
-	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC:
-		return true
-	}
-	return false
-}
+func ofKernel(f *os.File) bool { return linux.OfKernel(int(f.Fd())) }
 
 func setTimes(f *os.File, atime, mtime time.Time) error {
 	times := [2]unix.Timespec{timespec(atime), timespec(mtime)}

@@ -149,11 +149,7 @@ func (f Files) open(op, name string, flags int, perm fs.FileMode) (*os.File, err
 
 // told refuses what is of a file system that tells of processes.
 func told(fd int) error {
-	var made unix.Statfs_t
-	if err := unix.Fstatfs(fd, &made); err != nil {
-		return err
-	}
-	if made.Type == unix.PROC_SUPER_MAGIC || made.Type == unix.SYSFS_MAGIC {
+	if linux.OfKernel(fd) {
 		return unix.EACCES
 	}
 	return nil

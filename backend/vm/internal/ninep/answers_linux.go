@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // answer answers one request.
@@ -51,11 +53,13 @@ func (s *Server) answer(kind byte, r *reader, out *writer) error {
 		return statfs(f, out)
 	case tReadlink:
 		to := make([]byte, unix.PathMax)
-		n, err := unix.Readlink(f.Path, to)
-		if err == nil {
-			out.str(string(to[:n]))
-		}
-		return err
+		return at(f.Path, func(fd int) error {
+			n, err := unix.Readlinkat(fd, "", to)
+			if err == nil {
+				out.str(string(to[:n]))
+			}
+			return err
+		})
 	case tLock:
 		out.u8(0) // the guest has its own, and nobody else is there
 		return nil
@@ -74,7 +78,7 @@ func (s *Server) answer(kind byte, r *reader, out *writer) error {
 
 func (s *Server) attach(n uint32, out *writer) error {
 	var st unix.Stat_t
-	if err := unix.Lstat("/", &st); err != nil {
+	if err := lstat("/", &st); err != nil {
 		return err
 	}
 	out.qid(s.qidOf(&st))
@@ -102,7 +106,7 @@ func (s *Server) walk(r *reader, out *writer) error {
 		if next == s.own {
 			err = unix.ENOENT
 		} else {
-			err = unix.Lstat(next, &st)
+			err = lstat(next, &st)
 		}
 		if err != nil {
 			break
@@ -143,7 +147,8 @@ func (s *Server) content(kind byte, f *fid, r *reader, out *writer) error {
 		out.u32(0)
 		n := 0
 		if x := f.xattr; x != nil && !x.write {
-			out.b = append(out.b, x.data[min(at, uint64(len(x.data))):min(at+uint64(count), uint64(len(x.data)))]...)
+			rest := x.data[min(at, uint64(len(x.data))):]
+			out.b = append(out.b, rest[:min(uint64(count), uint64(len(rest)))]...)
 			n = len(out.b) - headerSize - 4
 		} else {
 			if f.file < 0 {
@@ -202,7 +207,10 @@ func (s *Server) open(kind byte, f *fid, r *reader, out *writer) error {
 			return err
 		}
 		made := &unix.Stat_t{}
-		file, err = unix.Open(to, flags&(unix.O_ACCMODE|unix.O_EXCL|unix.O_TRUNC)|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode&0o7777)
+		err = in(to, func(dir int, base string) (err error) {
+			file, err = unix.Openat(dir, base, flags&(unix.O_ACCMODE|unix.O_EXCL|unix.O_TRUNC)|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode&0o7777)
+			return err
+		})
 		if err == nil {
 			_ = unix.Fchmod(file, mode&0o7777) // the guest has its own umask
 			if err = unix.Fstat(file, made); err == nil && made.Mode&unix.S_IFMT != unix.S_IFREG {
@@ -238,12 +246,14 @@ func (s *Server) attribute(kind byte, f *fid, r *reader, out *writer) error {
 	to, name := r.u32(), r.str()
 	data := make([]byte, 64<<10)
 	var n int
-	var err error
-	if name == "" {
-		n, err = unix.Llistxattr(f.Path, data)
-	} else {
-		n, err = unix.Lgetxattr(f.Path, name, data)
-	}
+	err := at(f.Path, func(fd int) (err error) {
+		if name == "" {
+			n, err = unix.Listxattr(linux.FDPath(fd), data)
+		} else {
+			n, err = unix.Getxattr(linux.FDPath(fd), name, data)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -257,7 +267,7 @@ func (s *Server) getattr(f *fid, out *writer) error {
 	if f.file >= 0 {
 		err = unix.Fstat(f.file, &st)
 	} else {
-		err = unix.Lstat(f.Path, &st)
+		err = lstat(f.Path, &st)
 	}
 	if err != nil {
 		return err
@@ -284,15 +294,16 @@ func setattr(f *fid, r *reader) error {
 	if r.bad {
 		return errMessage
 	}
-	if valid&1 != 0 {
-		var st unix.Stat_t
-		if err := unix.Lstat(f.Path, &st); err != nil {
+	fd := f.file // which may have no name any more
+	if fd < 0 {
+		var err error
+		if fd, err = reach(f.Path); err != nil {
 			return err
 		}
-		if st.Mode&unix.S_IFMT == unix.S_IFLNK {
-			return unix.EOPNOTSUPP
-		}
-		if err := unix.Chmod(f.Path, mode&0o7777); err != nil {
+		defer unix.Close(fd)
+	}
+	if valid&1 != 0 {
+		if err := unix.Chmod(linux.FDPath(fd), mode&0o7777); err != nil {
 			return err
 		}
 	}
@@ -304,7 +315,7 @@ func setattr(f *fid, r *reader) error {
 		if valid&4 != 0 {
 			g = int(gid)
 		}
-		if err := unix.Lchown(f.Path, u, g); err != nil {
+		if err := unix.Fchownat(fd, "", u, g, unix.AT_EMPTY_PATH); err != nil {
 			return err
 		}
 	}
@@ -324,7 +335,7 @@ func setattr(f *fid, r *reader) error {
 			times[i] = unix.NsecToTimespec(time.Now().UnixNano())
 		}
 	}
-	return unix.UtimesNanoAt(unix.AT_FDCWD, f.Path, times, unix.AT_SYMLINK_NOFOLLOW)
+	return unix.UtimesNanoAt(unix.AT_FDCWD, linux.FDPath(fd), times, 0)
 }
 
 func truncate(f *fid, size int64) error {
@@ -341,7 +352,7 @@ func truncate(f *fid, size int64) error {
 
 func statfs(f *fid, out *writer) error {
 	var st unix.Statfs_t
-	if err := unix.Statfs(f.Path, &st); err != nil {
+	if err := at(f.Path, func(fd int) error { return unix.Fstatfs(fd, &st) }); err != nil {
 		return err
 	}
 	const v9fsMagic = 0x01021997
@@ -356,36 +367,13 @@ func statfs(f *fid, out *writer) error {
 
 // rename makes, moves and removes names.
 func (s *Server) rename(kind byte, n uint32, f *fid, r *reader, out *writer) error {
-	made := func(dir, name string, err error) error {
-		var st unix.Stat_t
-		if err == nil {
-			err = unix.Lstat(path.Join(dir, name), &st)
-		}
-		if err == nil {
-			out.qid(s.qidOf(&st))
-		}
-		return err
-	}
 	switch kind {
 	case tMkdir, tSymlink, tMknod:
-		name := r.str()
-		to, err := child(f.Path, name)
+		to, err := child(f.Path, r.str())
 		if err != nil {
 			return err
 		}
-		switch kind {
-		case tMkdir:
-			mode := r.u32() & 0o7777
-			if err = unix.Mkdir(to, mode); err == nil {
-				_ = unix.Chmod(to, mode)
-			}
-		case tSymlink:
-			err = unix.Symlink(r.str(), to)
-		case tMknod:
-			mode, major, minor := r.u32(), r.u32(), r.u32()
-			err = unix.Mknod(to, mode, int(unix.Mkdev(major, minor)))
-		}
-		return made(f.Path, name, err)
+		return in(to, func(dir int, base string) error { return s.make(kind, dir, base, r, out) })
 	case tLink: // f is the directory
 		of, err := s.lookup(r.u32())
 		if err != nil {
@@ -395,10 +383,14 @@ func (s *Server) rename(kind byte, n uint32, f *fid, r *reader, out *writer) err
 		if err != nil {
 			return err
 		}
-		return unix.Link(of.Path, to)
+		return at(of.Path, func(fd int) error {
+			return in(to, func(dir int, base string) error {
+				return unix.Linkat(unix.AT_FDCWD, linux.FDPath(fd), dir, base, unix.AT_SYMLINK_FOLLOW)
+			})
+		})
 	case tRemove:
 		var st unix.Stat_t
-		err := unix.Lstat(f.Path, &st)
+		err := lstat(f.Path, &st)
 		if err == nil {
 			err = remove(f.Path, st.Mode&unix.S_IFMT == unix.S_IFDIR)
 		}
@@ -427,18 +419,45 @@ func (s *Server) rename(kind byte, n uint32, f *fid, r *reader, out *writer) err
 		if err != nil {
 			return err
 		}
-		if err := unix.Rename(from, to); err != nil {
-			return err
+		err = in(from, func(fromDir int, fromBase string) error {
+			return in(to, func(toDir int, toBase string) error { return unix.Renameat(fromDir, fromBase, toDir, toBase) })
+		})
+		if err == nil {
+			s.moved(from, to)
 		}
-		s.moved(from, to)
-		return nil
+		return err
 	}
 	return unix.EOPNOTSUPP
 }
 
-func remove(name string, dir bool) error {
-	if dir {
-		return unix.Rmdir(name)
+// make makes something that has no content, and says what it is.
+func (s *Server) make(kind byte, dir int, base string, r *reader, out *writer) (err error) {
+	switch kind {
+	case tMkdir:
+		mode := r.u32() & 0o7777
+		if err = unix.Mkdirat(dir, base, mode); err == nil {
+			_ = unix.Fchmodat(dir, base, mode, 0) // the guest has its own umask
+		}
+	case tSymlink:
+		err = unix.Symlinkat(r.str(), dir, base)
+	case tMknod:
+		mode, major, minor := r.u32(), r.u32(), r.u32()
+		err = unix.Mknodat(dir, base, mode, int(unix.Mkdev(major, minor)))
 	}
-	return unix.Unlink(name)
+	var st unix.Stat_t
+	if err == nil {
+		err = unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	if err == nil {
+		out.qid(s.qidOf(&st))
+	}
+	return err
+}
+
+func remove(name string, dir bool) error {
+	flags := 0
+	if dir {
+		flags = unix.AT_REMOVEDIR
+	}
+	return in(name, func(dir int, base string) error { return unix.Unlinkat(dir, base, flags) })
 }

@@ -6,5 +6,6 @@
 //
 // The guest is hostile. It can ask for whatever the server itself can open: the walls around the server say what that is, and so what
 // a table may name that somebody made by hand. Lengths are compared before anything is read, and nothing is opened that is neither a
-// regular file nor a directory.
+// regular file nor a directory. The server's memory, and QEMU's, are files of /proc in the same walls: whoever could open them would need no hole in
+// QEMU. So nothing of the kernel's file systems has a name here, and no link leads anywhere.
 package ninep

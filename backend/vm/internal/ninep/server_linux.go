@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // Fid is what the guest holds by a number.
@@ -117,7 +119,7 @@ func (s *Server) Save() (map[uint32]Fid, error) {
 			if err := unix.Fstat(f.file, &open); err != nil {
 				return nil, err
 			}
-			if err := unix.Lstat(f.Path, &named); err != nil || open.Dev != named.Dev || open.Ino != named.Ino {
+			if err := lstat(f.Path, &named); err != nil || open.Dev != named.Dev || open.Ino != named.Ino {
 				return nil, fmt.Errorf("a process holds %q open, which was removed since", f.Path)
 			}
 			f.Size, f.Time = open.Size, open.Mtim.Sec
@@ -163,14 +165,19 @@ func (s *Server) Load(all map[uint32]Fid) error {
 // open opens a regular file or a directory, and nothing else.
 func open(name string, flags int) (int, *unix.Stat_t, error) {
 	var st unix.Stat_t
-	if err := unix.Lstat(name, &st); err != nil {
+	named, err := reach(name)
+	if err != nil {
+		return -1, nil, err
+	}
+	defer unix.Close(named)
+	if err := unix.Fstat(named, &st); err != nil {
 		return -1, nil, err
 	}
 	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFDIR {
 		return -1, nil, unix.EINVAL
 	}
-	flags &= unix.O_ACCMODE | unix.O_TRUNC | unix.O_DIRECTORY | unix.O_CREAT | unix.O_EXCL
-	fd, err := unix.Open(name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	flags &= unix.O_ACCMODE | unix.O_TRUNC | unix.O_DIRECTORY
+	fd, err := unix.Open(linux.FDPath(named), flags|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, nil, err
 	}
@@ -229,13 +236,47 @@ func (s *Server) drop(n uint32) (err error) {
 		_ = unix.Close(f.file)
 	}
 	if x := f.xattr; x != nil && x.write {
-		if len(x.data) == 0 {
-			err = unix.Lremovexattr(f.Path, x.name)
-		} else {
-			err = unix.Lsetxattr(f.Path, x.name, x.data, x.flags)
-		}
+		err = at(f.Path, func(fd int) error {
+			if len(x.data) == 0 {
+				return unix.Removexattr(linux.FDPath(fd), x.name)
+			}
+			return unix.Setxattr(linux.FDPath(fd), x.name, x.data, x.flags)
+		})
 	}
 	return err
+}
+
+// reach opens what has a path, for calls that go by descriptors. No link leads there, since the guest's kernel follows links by itself, and
+// what was a directory when it was walked may be one by now. Nor is it the kernel's: there the memory of this very program has a name.
+func reach(name string) (int, error) {
+	fd, err := linux.OpenPath(name, 0)
+	if err == nil && linux.OfKernel(fd) {
+		_ = unix.Close(fd)
+		err = unix.ENOENT
+	}
+	if err != nil {
+		return -1, err
+	}
+	return fd, nil
+}
+
+// at does something with what has a path.
+func at(name string, do func(fd int) error) error {
+	fd, err := reach(name)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return do(fd)
+}
+
+// in does something with a name in a directory.
+func in(name string, do func(dir int, base string) error) error {
+	return at(path.Dir(name), func(dir int) error { return do(dir, path.Base(name)) })
+}
+
+func lstat(name string, st *unix.Stat_t) error {
+	return at(name, func(fd int) error { return unix.Fstat(fd, st) })
 }
 
 // child is a name in a directory.
@@ -260,7 +301,7 @@ func (s *Server) moved(from, to string) {
 // read is a directory, from an entry on.
 func (s *Server) readDir(f *fid, from uint64, count uint32, out *writer) error {
 	if f.names == nil || from == 0 {
-		entries, err := os.ReadDir(f.Path)
+		entries, err := os.ReadDir(linux.FDPath(f.file))
 		if err != nil {
 			return err
 		}
@@ -280,7 +321,7 @@ func (s *Server) readDir(f *fid, from uint64, count uint32, out *writer) error {
 			break
 		}
 		var st unix.Stat_t
-		if err := unix.Lstat(path.Join(f.Path, name), &st); err != nil {
+		if err := unix.Fstatat(f.file, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			continue // it went
 		}
 		out.qid(s.qidOf(&st))

@@ -171,6 +171,86 @@ func TestFilesAreMadeWrittenListedAndRemoved(t *testing.T) {
 	}
 }
 
+// The server's own memory, and what else it has, lies in file systems of the kernel's; nothing there has a name, nor behind a link.
+func TestNothingOfTheServersIsReached(t *testing.T) {
+	dir := t.TempDir()
+	g := attached(t, New(1, ""))
+	for n, name := range []string{"/proc/self/mem", "/proc/self/root/etc", "/proc/version", "/sys/kernel"} {
+		if _, err := os.Stat(name); err != nil {
+			t.Fatal(err)
+		}
+		if errno := g.walk(uint32(10+n), name); errno == 0 && g.open(uint32(10+n), unix.O_RDONLY) == 0 {
+			t.Errorf("%s is opened", name)
+		}
+	}
+	// What was a directory is a link by now.
+	if err := os.MkdirAll(filepath.Join(dir, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"mem", "passwd"} {
+		if err := os.WriteFile(filepath.Join(dir, "d", name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, to := range map[uint32]string{1: "/proc/self", 2: "/etc"} {
+		name := filepath.Join(dir, "d", map[uint32]string{1: "mem", 2: "passwd"}[n])
+		if errno := g.walk(n, name); errno != 0 {
+			t.Fatal(errno)
+		}
+		if err := os.Rename(filepath.Join(dir, "d"), filepath.Join(dir, "aside")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(to, filepath.Join(dir, "d")); err != nil {
+			t.Fatal(err)
+		}
+		if errno := g.open(n, unix.O_RDONLY); errno == 0 {
+			t.Errorf("%s is opened, which leads to %s", name, to)
+		}
+		if _, errno := g.ask(tGetattr, func(w *writer) { w.u32(n); w.u64(0x7ff) }); errno == 0 {
+			t.Errorf("%s is described, which leads to %s", name, to)
+		}
+		if err := os.Remove(filepath.Join(dir, "d")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "aside"), filepath.Join(dir, "d")); err != nil {
+			t.Fatal(err)
+		}
+		if errno := g.open(n, unix.O_RDONLY); errno != 0 {
+			t.Errorf("the control: %v", errno)
+		}
+	}
+}
+
+// What is open can be cut, and its attributes be read from anywhere, however the numbers lie.
+func TestAnOpenFileWithoutANameIsCut(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(name, []byte("content"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	g := attached(t, New(1, ""))
+	if errno := g.walk(1, name); errno != 0 || g.walk(2, name) != 0 || g.open(1, unix.O_RDWR) != 0 {
+		t.Fatal(errno)
+	}
+	if _, errno := g.ask(tXattrwalk, func(w *writer) { w.u32(2); w.u32(3); w.str("") }); errno != 0 {
+		t.Fatal(errno)
+	}
+	if r, errno := g.ask(tRead, func(w *writer) { w.u32(3); w.u64(1<<64 - 1); w.u32(100) }); errno != 0 || r.u32() != 0 {
+		t.Errorf("attributes from far behind their end: %v", errno)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if _, errno := g.ask(tSetattr, func(w *writer) {
+		w.u32(1)
+		w.u32(8)
+		w.b = append(w.b, make([]byte, 12)...)
+		w.u64(3)
+		w.b = append(w.b, make([]byte, 32)...)
+	}); errno != 0 || g.read(1) != "con" {
+		t.Errorf("%v, %q", errno, g.read(1))
+	}
+}
+
 // Whatever is cut short, or of a fid that there isn't, is an error, and nothing else happens.
 func TestMessagesThatAreNoneAreRefused(t *testing.T) {
 	for kind := range 256 {
