@@ -34,8 +34,6 @@ const Name = "darwin-seatbelt"
 const (
 	// lookEvery is how often the processes of a sandbox are looked at.
 	lookEvery = 20 * time.Millisecond
-	// lookAtLeast is what passes between two looks, however much happens.
-	lookAtLeast = 2 * time.Millisecond
 	// lookAtDiskEvery is how often places and trees are looked through, at least.
 	lookAtDiskEvery = 250 * time.Millisecond
 )
@@ -134,7 +132,7 @@ func (p *Plan) limits() error {
 	looked := "looked at every " + lookEvery.String()
 	l.Fallback(status.CPUTime, "rusage_watchdog", status.PlatformUnsupported, "of all processes, "+looked+"; of one alone RLIMIT_CPU behind it")
 	l.Fallback(status.Memory, "rusage_watchdog", status.PlatformUnsupported, "physical footprint of all processes, "+looked+": what is taken between two looks is taken")
-	l.Fallback(status.Tasks, "tasks_watchdog", status.PlatformUnsupported, "processes and their threads, "+looked+"; one too many ends the run")
+	l.Fallback(status.Tasks, "tasks_watchdog", status.PlatformUnsupported, "processes and their threads, "+looked+"; the newest are killed until no more are left")
 	const watched = "the run's directory, and what writable trees grow by, looked through every " // a quarter of a second, or longer
 	l.Fallback(status.Disk, "disk_watchdog", status.PlatformUnsupported, watched+lookAtDiskEvery.String())
 	l.Fallback(status.Files, "disk_watchdog", status.PlatformUnsupported, watched+lookAtDiskEvery.String())

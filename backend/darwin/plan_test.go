@@ -230,6 +230,18 @@ func TestTheTreeSumsWhoIsGone(t *testing.T) {
 	if tr.add(nil); tr.now.CPU != 6*time.Second {
 		t.Errorf("%+v", tr.now)
 	}
+	if u := tr.used(); u.CPUMS != 6000 || u.MemoryPeakBytes != 200 || u.TasksPeak != 3 || u.TasksStarted != 3 {
+		t.Errorf("%+v", u)
+	}
+}
+
+func TestTheNewestAreTooMany(t *testing.T) {
+	all := []sample{{pid: 1, start: 10, threads: 4}, {pid: 3, start: 30, threads: 2}, {pid: 2, start: 20, threads: 1}, {pid: 4, start: 30, threads: 1}}
+	for limit, want := range map[int64][]int{8: nil, 7: {4}, 6: {4, 3}, 5: {4, 3}, 4: {4, 3, 2}, 3: {4, 3, 2, 1}, 0: {4, 3, 2, 1}} {
+		if got := trim(all, limit); !slices.Equal(got, want) {
+			t.Errorf("of %d: %v, want %v", limit, got, want)
+		}
+	}
 }
 
 // TestTheSweepFollowsNothing: what came to be is removed, what was there before and what a link leads to is not.

@@ -29,6 +29,9 @@ import (
 // placePrefix is what the directories of runs begin with.
 const placePrefix = "confine-"
 
+// lookAtLeast is what passes between two looks, however much happens.
+const lookAtLeast = 2 * time.Millisecond
+
 // sandbox is what a Box is made of here.
 type sandbox struct {
 	plan  *Plan
@@ -183,11 +186,11 @@ func await(kq int, pids []int, known map[int]bool) {
 }
 
 // sample sums what everybody uses.
-func (s *sandbox) sample() (now backend.Usage, pids []int, err error) {
-	if pids, err = members(s.mark); err != nil {
+func (s *sandbox) sample() (now backend.Usage, all []sample, err error) {
+	pids, err := members(s.mark)
+	if err != nil {
 		return now, nil, err
 	}
-	var all []sample
 	for _, pid := range pids {
 		if u, err := darwin.UsageOf(pid); err == nil {
 			all = append(all, sample{pid, u.Start, u.CPU, u.Memory, u.Threads})
@@ -203,25 +206,45 @@ func (s *sandbox) sample() (now backend.Usage, pids []int, err error) {
 		}
 		t.tree.add(of)
 	}
-	return s.tree.now, pids, nil
+	return s.tree.now, all, nil
 }
 
-// look ends all where they use too much.
-func (s *sandbox) look() []int {
-	now, pids, err := s.sample()
+// look ends all where they use too much, and the newest where they are too many. It gives those whom it saw.
+func (s *sandbox) look() (pids []int) {
+	now, all, err := s.sample()
 	if err != nil {
 		return nil // the next one may see them
+	}
+	for _, one := range all {
+		pids = append(pids, one.pid)
 	}
 	switch l := &s.plan.Limits; {
 	case l.Memory > 0 && now.Memory > l.Memory:
 		s.box.Reached(status.Memory)
 		s.box.End(status.CauseMemWatch, fmt.Sprintf("processes held %d bytes", now.Memory))
 	case l.Tasks > 0 && now.Tasks > l.Tasks:
-		s.box.End(status.CauseTasks, fmt.Sprintf("limit of %d tasks reached: %d", l.Tasks, now.Tasks))
+		s.trim(trim(all, l.Tasks), now.Tasks)
 	case l.CPU > 0 && now.CPU >= l.CPU:
 		s.box.End(status.CauseCPUTree, "CPU time limit of "+l.CPU.String()+" reached")
 	}
 	return pids
+}
+
+// trim kills those who are too many. Where the first process of a command is one of them, all end.
+func (s *sandbox) trim(pids []int, tasks int64) {
+	s.mu.Lock()
+	first := slices.ContainsFunc(s.targets, func(t *target) bool { return slices.Contains(pids, t.cmd.Process.Pid) })
+	s.mu.Unlock()
+	s.box.Reached(status.Tasks)
+	if first {
+		s.box.End(status.CauseTasks, fmt.Sprintf("limit of %d tasks reached: %d", s.plan.Limits.Tasks, tasks))
+		return
+	}
+	for _, pid := range pids {
+		if member(pid, s.mark) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
 
 func (s *sandbox) lookAtDisk() {

@@ -37,11 +37,11 @@ type target struct {
 // Start starts a process.
 func (s *sandbox) Start(x *task.Start) (_ task.Target, err error) {
 	e := x.Exec
-	env := append(slices.Clone(s.env), e.Env...) // package os/exec keeps the last of a name
 	dir := s.start
 	if e.Dir != "" {
 		dir = e.Dir
 	}
+	env := append(append(slices.Clone(s.env), "PWD="+dir), e.Env...) // package os/exec keeps the last of a name
 	path, err := s.plan.find(e.Argv[0], dir, env)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,8 @@
 package darwin
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/confine-run/confine/backend"
@@ -61,6 +63,24 @@ func (t *tree) add(all []sample) {
 	}
 	t.now.CPU += t.gone
 	t.memoryPeak, t.tasksPeak = max(t.memoryPeak, t.now.Memory), max(t.tasksPeak, t.now.Tasks)
+}
+
+// trim says which processes are too many: the newest, until no more tasks are left than the limit allows.
+func trim(all []sample, limit int64) (pids []int) {
+	newest := slices.Clone(all)
+	slices.SortFunc(newest, func(a, b sample) int { return cmp.Or(cmp.Compare(b.start, a.start), cmp.Compare(b.pid, a.pid)) })
+	count := int64(0)
+	for _, s := range newest {
+		count += int64(s.threads)
+	}
+	for _, s := range newest {
+		if count <= limit {
+			break
+		}
+		count -= int64(s.threads)
+		pids = append(pids, s.pid)
+	}
+	return pids
 }
 
 // ended adds what the kernel says of a process that was waited for, with those that it had waited for, and was not seen: it was too short. It

@@ -89,7 +89,7 @@ func TestLimits(t *testing.T) {
 		"wall clock":  {[]string{"-t", "1s", "--grace", "0s"}, []string{"sleep"}, status.Timeout, status.WallTime},
 		"CPU time":    {[]string{"--cpu-time", "1s"}, []string{"spin"}, status.CPULimit, status.CPUTime},
 		"memory":      {[]string{"--memory-limit", "128M"}, []string{"allocate", "512"}, status.MemLimit, status.Memory},
-		"tasks":       {[]string{"--processes", "30"}, []string{"fork", "20"}, "", status.Tasks},
+		"tasks":       {[]string{"--processes", "30", "-t", "10s"}, []string{"fork", "20"}, "", status.Tasks},
 		"disk":        {[]string{"--disk-limit", "8M", "--workdir", "rw"}, []string{"fill", "big"}, "", status.Disk},
 		"a file":      {[]string{"--max-file-size", "1M", "--workdir", "rw"}, []string{"fill", "big"}, "", ""},
 		"descriptors": {[]string{"--file-descriptors", "64"}, []string{"open", "100"}, status.Failed, ""},
