@@ -92,7 +92,9 @@ func build(ctx context.Context, p *Plan) (_ *task.Box, err error) {
 		return nil, setup("keeper", "start", err)
 	}
 	s.grown.bytes, s.grown.files = hostfiles.Measure(p.Trees)
+	s.mu.Lock()
 	s.box = task.New(ctx, Name, p.spec, status.Ledger(p.ledger), s)
+	s.mu.Unlock()
 	s.watching.Go(s.watch)
 	return s.box, nil
 }
@@ -116,8 +118,11 @@ func (s *sandbox) startKeeper() error {
 
 // attempt tells of what the gateway refused.
 func (s *sandbox) attempt(a status.Attempt) {
-	if a.Verdict == status.AttemptBlocked && s.box != nil {
-		s.box.Denied(a.Violation())
+	s.mu.Lock()
+	box := s.box
+	s.mu.Unlock()
+	if a.Verdict == status.AttemptBlocked && box != nil { // else somebody else has found the port before anybody was started
+		box.Denied(a.Violation())
 	}
 }
 

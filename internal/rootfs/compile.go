@@ -89,6 +89,9 @@ func compiled(in view.Input, now func() time.Time) (*compiler, error) {
 	}
 	c.git = git
 	c.finder = &discover.Finder{Judge: &discover.Judge{Resolver: r}}
+	if in.MacOS {
+		c.finder.Chains.Never = append(c.finder.Chains.Never, discover.Never{Root: in.HomeDir, Parts: macSecrets[:]})
+	}
 	c.hider = hide.New(r, git, now)
 	c.protector = protect.New(r, git)
 	leave, foreign, err := c.Host.As(in.AccessUID, in.AccessGID)

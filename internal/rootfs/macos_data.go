@@ -81,3 +81,13 @@ var macLibrary = [...]macTree{
 	{"Java/JavaVirtualMachines", "JDKs"},
 	{"Python", "what pip --user has installed"},
 }
+
+// macSecrets are in a home directory what logs in, and letters. They are hidden where the home directory is named to be shown, too.
+var macSecrets = [...]string{
+	"Library/Accounts", "Library/Application Support/1Password", "Library/Application Support/AddressBook", "Library/Application Support/Arc",
+	"Library/Application Support/Bitwarden", "Library/Application Support/BraveSoftware", "Library/Application Support/Chromium",
+	"Library/Application Support/com.apple.TCC", "Library/Application Support/Firefox", "Library/Application Support/Google",
+	"Library/Application Support/Microsoft Edge", "Library/Application Support/Slack", "Library/Calendars", "Library/Containers", "Library/Cookies",
+	"Library/Group Containers", "Library/HTTPStorages", "Library/IdentityServices", "Library/Keychains", "Library/Mail", "Library/Messages",
+	"Library/Safari", "Library/WebKit",
+}

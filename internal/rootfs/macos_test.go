@@ -63,3 +63,31 @@ func TestMacOSIsTooBroad(t *testing.T) {
 		}
 	}
 }
+
+// TestMacOSKeepsWhatLogsIn: also from who shows all of the home directory; what is named stays.
+func TestMacOSKeepsWhatLogsIn(t *testing.T) {
+	h := hosttest.MacOS(t, "/Users/u/Library/Safari/x=1", "/Users/u/Library/Caches/x=1")
+	for _, named := range []bool{false, true} {
+		table, err := Compile(hosttest.MacInput(h, func(in *view.Input) {
+			if in.AllowRead = []string{"/Users/u"}; named {
+				in.AllowRead = append(in.AllowRead, "/Users/u/Library/Safari")
+			}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hidden := func(at string) bool {
+			for _, x := range table.View.Hidden {
+				if g := table.Nearest(at); x.Dst == at && (g == nil || len(g.Dst) < len(at)) {
+					return true
+				}
+			}
+			return false
+		}
+		for at, want := range map[string]bool{"/Users/u/Library/Keychains": true, "/Users/u/Library/Safari": !named, "/Users/u/Library/Caches": false} {
+			if hidden(at) != want {
+				t.Errorf("%s: %v, named %v", at, !want, named)
+			}
+		}
+	}
+}
