@@ -137,9 +137,11 @@ func TestConformance(t *testing.T) {
 	conformance.Run(t, conformance.Target{
 		Backend: conformance.Named{Backend: Backend{}, Place: does("env", "TMPDIR"), In: fromTemp}, Program: does,
 		Without: map[string]string{
-			"watching": "nothing watches directories",
-			"events":   "system calls aren't filtered, and files that are denied aren't told",
-			"network":  "the rules of a sandbox that stands aren't changed",
+			"links":                 "absolute links of the suite lead to the host's own /tmp",
+			"permissions and names": "absolute links of the suite lead to the host's own /tmp",
+			"watching":              "nothing watches directories",
+			"events":                "system calls aren't filtered, and files that are denied aren't told",
+			"network":               "the rules of a sandbox that stands aren't changed",
 		},
 	})
 }
