@@ -1,11 +1,19 @@
 #include "textflag.h"
 
-// entry is the first instruction of the process, in builds with -ldflags '-E main.entry'. It has timers be up to 1 ms
-// late before the Go runtime begins: the monitor, which the runtime then starts as a thread, wakes up every 70 us
-// otherwise, for a tenth of the CPU of a short run. Package supervisor takes it back on the thread that goes on.
+// entry is the first instruction of the process, in builds with -ldflags '-E main.entry'. It calls begin, on the stack far below
+// what the kernel has put there, and goes on to the Go runtime. A Go function looks for its goroutine in the thread-local
+// storage, so there is some, of zeros; and the assembler's way to call one does so before, so that the address is taken from
+// a variable.
 TEXT ·entry(SB),NOSPLIT|NOFRAME,$0
-	MOVL	$157, AX // prctl
-	MOVL	$29, DI  // PR_SET_TIMERSLACK
-	MOVL	$1000000, SI
+	MOVL	$158, AX    // arch_prctl
+	MOVL	$0x1002, DI // ARCH_SET_FS
+	LEAQ	-64(SP), SI
 	SYSCALL
+	MOVQ	SP, AX
+	SUBQ	$16384, SP
+	XORPS	X15, X15
+	MOVQ	·begin(SB), DX
+	MOVQ	(DX), CX
+	CALL	CX
+	ADDQ	$16384, SP
 	JMP	_rt0_amd64_linux(SB)

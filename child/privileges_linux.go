@@ -38,9 +38,9 @@ func dropCapabilities(box *handoff.Box) error {
 		return fault.Of("prctl PR_SET_NO_NEW_PRIVS", "", err)
 	}
 	if box.Has(unix.CLONE_NEWCGROUP) {
-		return fault.Of("capset", "", linux.SetCapabilities(unix.CAP_SYS_ADMIN))
+		return fault.Of("capset", "", linux.SetCapabilities(1<<unix.CAP_SYS_ADMIN))
 	}
-	return fault.Of("capset", "", linux.SetCapabilities())
+	return fault.Of("capset", "", linux.SetCapabilities(0))
 }
 
 // dropForGood empties the bounding set and locks the securebits. An ordinary user

@@ -89,7 +89,7 @@ func (s *state) exec(e *handoff.Exec, fds []int) (pidfd int) {
 		}
 	}
 	t, failed := s.starter.Start(e, stdio)
-	if e.Last && linux.SetCapabilities() != nil { // what the last steps of a target need
+	if e.Last && linux.SetCapabilities(0) != nil { // what the last steps of a target need
 		exit(125)
 	}
 	if failed != nil {

@@ -60,6 +60,8 @@ type Options struct {
 
 // Events are told while the run goes on.
 type Events struct {
+	// Notify, if not nil, is called beside the making of the plan, and has the caller's signals sent to Signals.
+	Notify func()
 	// Gone, if not nil, is called when a process in a sandbox has ended, for whoever makes its report. It must not wait.
 	Gone func()
 	// Told, if not nil, is given at the end what the target has told by a descriptor of its own (handoff.TellsVar), which may be

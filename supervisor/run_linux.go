@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
@@ -34,11 +35,24 @@ type Prepared struct {
 // ahead is a child that was begun before anything was known of the run; nil is none.
 var ahead atomic.Pointer[cloning]
 
-// Ahead begins to clone a child for the namespaces that the first run is likely to want. One that wants others ends it, and so
-// does drop where there is no run.
+// Ahead begins to clone a child for the namespaces that the first run is likely to want, if First has not. One that wants others
+// ends it, and so does drop where there is no run.
 func Ahead(namespaces uintptr) (drop func()) {
-	ahead.Store(clone(namespaces))
+	c := &cloning{namespaces: First.Namespaces, child: &process{}, theirs: -1}
+	if c.child.pid, c.child.pidfd, c.child.sock, c.told = First.Take(); c.child.pid == 0 {
+		c = clone(namespaces)
+	}
+	ahead.Store(c)
 	return func() { _ = takeAhead(0) }
+}
+
+// First is a child that the first instruction of this process may have begun, for the namespaces that runs are likely to want.
+var First = linux.First{
+	Namespaces:   unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
+	Capabilities: setupCaps,
+	Slack:        uintptr(monitorSlack),
+	Argv:         [2]string{childName + "\x00", childWord + "\x00"},
+	Env:          [2]string{childProcessors + "\x00", childGC + "\x00"},
 }
 
 // spare is how long a child waits for a run that may come.
@@ -110,7 +124,7 @@ func (p *Prepared) Connect(tty [3]bool) {
 }
 
 // slack is by how much timers of the caller's may be late, in ns, which is what the child and the target begin with: this
-// process may have begun with more, see entry_linux_amd64.s. Packages are initialised on the thread that it began with.
+// process may have begun with more, see linux.First. Packages are initialised on the thread that it began with.
 var slack = func() int {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0)
 	n, _ := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)

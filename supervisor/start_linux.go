@@ -20,27 +20,29 @@ import (
 // setupCaps are the capabilities that the child needs, in its own user
 // namespace, to build the sandbox. They survive its exec because they are
 // ambient; it drops all of them before the target starts.
-var setupCaps = []uint{
-	unix.CAP_SYS_ADMIN, // mounts, pivot_root, sethostname
-	unix.CAP_NET_ADMIN, // lo up; routes, nftables and transparent sockets
-	unix.CAP_NET_RAW,   // the sockets that answer for others
-	unix.CAP_NET_BIND_SERVICE,
-	unix.CAP_SYS_RESOURCE, // the sysctls of the own user namespace
-	unix.CAP_SETPCAP,      // empty the bounding set, lock the securebits
-	unix.CAP_SETUID,       // the target's ids, as root
-	unix.CAP_SETGID,
+const setupCaps = 1<<unix.CAP_SYS_ADMIN | // mounts, pivot_root, sethostname
+	1<<unix.CAP_NET_ADMIN | // lo up; routes, nftables and transparent sockets
+	1<<unix.CAP_NET_RAW | // the sockets that answer for others
+	1<<unix.CAP_NET_BIND_SERVICE |
+	1<<unix.CAP_SYS_RESOURCE | // the sysctls of the own user namespace
+	1<<unix.CAP_SETPCAP | // empty the bounding set, lock the securebits
+	1<<unix.CAP_SETUID | // the target's ids, as root
+	1<<unix.CAP_SETGID |
 	// overlayfs works on the layers as whoever mounted it: its work directory
 	// has mode 0, and a file that is copied up keeps owner and mode.
-	unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, unix.CAP_FSETID,
-}
+	1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_CHOWN | 1<<unix.CAP_FSETID
 
 // childArgv is the child's. Nothing of the policy is in it.
-var childArgv = []string{"confine", "__child"}
+var childArgv = []string{childName, childWord}
+
+const childName, childWord = "confine", "__child"
 
 // childEnv is the environment of the child itself, which never is the target's.
 // One processor is enough for a list of steps: fewer threads, less to set up. There is
 // little to collect, and collecting would make threads that count (see spareThreads).
-var childEnv = []string{"GOMAXPROCS=1", "GOGC=off"}
+var childEnv = []string{childProcessors, childGC}
+
+const childProcessors, childGC = "GOMAXPROCS=1", "GOGC=off"
 
 // process is the child as seen from outside.
 type process struct {
@@ -56,6 +58,7 @@ type cloning struct {
 	namespaces uintptr
 	child      *process
 	theirs     int // the child's end of the socket
+	told       int // of one that First has made; else -1
 	calls      []linux.Call
 	program    int // where the calls begin that execute it
 	fork       *linux.Forking
@@ -64,7 +67,7 @@ type cloning struct {
 
 // clone begins to clone the child. Its own streams are the null device: those of what runs inside come later.
 func clone(namespaces uintptr) *cloning {
-	c := &cloning{namespaces: namespaces, child: &process{pidfd: -1, sock: -1, bare: namespaces&unix.CLONE_NEWPID == 0}, theirs: -1}
+	c := &cloning{namespaces: namespaces, child: &process{pidfd: -1, sock: -1, bare: namespaces&unix.CLONE_NEWPID == 0}, theirs: -1, told: -1}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		c.err = &linux.CallError{Name: "socketpair", Errno: errnoOf(err)}
@@ -104,6 +107,10 @@ func (c *cloning) begun() (err error) {
 
 // wait gives the child, or says why there is none.
 func (c *cloning) wait() (*process, *SetupError) {
+	if c.told >= 0 && !linux.FirstBegun(c.told) {
+		c.child.discard()
+		*c = *clone(c.namespaces)
+	}
 	child := c.child
 	err := c.begun()
 	if notReadOnly(err) {

@@ -46,7 +46,6 @@ func (p *limitCompiler) compile() error {
 	p.disk()
 	p.streams()
 	p.tables()
-	p.affinity()
 	return nil
 }
 
@@ -296,7 +295,7 @@ func enterOwn(r *status.Report, p *config.Policy, own *backend.Limits) {
 
 // affinity picks the cores, of those that the caller may use. Different runs
 // begin at different ones, so that many at once don't share the first.
-func (p *limitCompiler) affinity() {
+func (p *limitCompiler) affinity() error {
 	all, details := p.host.CPUs(), ""
 	n := p.policy.CPUs
 	if n > 0 && n < len(all) {
@@ -310,4 +309,5 @@ func (p *limitCompiler) affinity() {
 		p.notice(fmt.Sprintf("--cpus %d is more cores than there are: %d", n, len(all)))
 	}
 	p.plan.Ledger.Enforced(status.CPUs, "sched_setaffinity", details)
+	return nil
 }

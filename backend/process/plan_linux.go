@@ -106,8 +106,9 @@ func (p *planner) make(have func() groups) (*Plan, error) {
 		p.identity,
 		files.compile,
 		network.compile,
-		limits.compile,
+		limits.affinity,
 		filter.compile,
+		limits.compile, // waits for the cgroup
 		p.containment,
 		p.asEngine,
 		p.standOn,

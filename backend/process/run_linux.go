@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"runtime"
-	"sync"
 	"syscall"
 
 	"github.com/confine-run/confine/backend"
@@ -97,10 +96,11 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 	if err := command.fill(); err != nil {
 		return nil, err
 	}
-	begin := newStartupSignals(ctx, io.Signals)
+	begin := newStartupSignals(ctx, io.Signals, io.Notify)
 	defer begin.end()
 	io.Signals = begin.later
 	if command.hasImage(policy) {
+		begin.listen()
 		err := command.unpack(begin.ctx, policy)
 		if cause := context.Cause(begin.ctx); cause != nil {
 			return stopped(cause, "the image was unpacked", policy, command), nil
@@ -111,6 +111,7 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 	}
 	var told []byte
 	if policy.Isolation == isolationWASM {
+		begin.listen()
 		command.compile(begin.ctx, policy)
 		io.Told = func(text []byte) { told = append(told, text...) }
 	}
@@ -154,25 +155,23 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 // want: when the caller doesn't wait for it any longer, nobody does, and it is left to itself.
 func prepare(begin *startupSignals, policy *config.Policy, command *Command, io supervisor.Options, g tier, why downgrade) (*set, *status.Report, error) {
 	ready := supervisor.Prepare(g.namespaces(policy), io)
-	var group *cgroup.Group
-	var grouped sync.WaitGroup
 	plans, made := make(chan madePlan, 1), make(chan groups, 1)
-	grouped.Go(func() {
-		have := noGroupWithoutNS(policy)
-		if g != tierNoNS {
-			group, have = makeGroup(policy, ready.PID)
-		}
-		made <- have
-	})
 	go func() {
 		growStack(false)
 		own := *command // the caller has it when this one is left
 		p, err := newPlan(policy, &own, func() groups { return <-made }, g, why)
 		plans <- madePlan{p, err}
 	}()
+	begin.listen() // takes as long as the cgroup, and goes on beside the rest of the plan: on two processors it comes after both
 	if !command.Boxed {
 		ready.Connect(command.TTY)
 	}
+	var group *cgroup.Group
+	have := noGroupWithoutNS(policy)
+	if g != tierNoNS {
+		group, have = makeGroup(policy, ready.PID)
+	}
+	made <- have
 	var p *Plan
 	var err error
 	select {
@@ -180,7 +179,6 @@ func prepare(begin *startupSignals, policy *config.Policy, command *Command, io 
 		p, err = m.plan, m.err
 	case <-begin.ctx.Done():
 	}
-	grouped.Wait()
 	cause := begin.finish()
 	if err == nil && cause == nil {
 		return &set{ready, p, group}, nil, nil

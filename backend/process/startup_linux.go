@@ -25,6 +25,7 @@ type startupSignals struct {
 	stop    context.CancelCauseFunc
 	done    bool
 	release chan struct{}
+	listen  func() // begins to; again it does nothing
 }
 
 // stoppedBy is the signal that ended it.
@@ -32,23 +33,34 @@ type stoppedBy struct{ sig unix.Signal }
 
 func (e stoppedBy) Error() string { return unix.SignalName(e.sig) }
 
-func newStartupSignals(ctx context.Context, signals <-chan os.Signal) *startupSignals {
+// newStartupSignals is for signals, once notify, if it isn't nil, has them sent. listen has to follow.
+func newStartupSignals(ctx context.Context, signals <-chan os.Signal, notify func()) *startupSignals {
 	u := &startupSignals{later: make(chan os.Signal, max(8, cap(signals))), release: make(chan struct{})}
 	u.ctx, u.stop = context.WithCancelCause(ctx)
-	go func() {
-		for {
-			select {
-			case s, open := <-signals:
-				if !open {
-					return
-				}
-				u.handle(s)
-			case <-u.release:
+	u.listen = sync.OnceFunc(func() {
+		go func() {
+			if notify != nil {
+				notify()
+			}
+			u.take(signals)
+		}()
+	})
+	return u
+}
+
+// take handles what comes until the end.
+func (u *startupSignals) take(signals <-chan os.Signal) {
+	for {
+		select {
+		case s, open := <-signals:
+			if !open {
 				return
 			}
+			u.handle(s)
+		case <-u.release:
+			return
 		}
-	}()
-	return u
+	}
 }
 
 func (u *startupSignals) handle(s os.Signal) {

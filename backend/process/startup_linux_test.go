@@ -80,7 +80,8 @@ func TestASignalWhileAnImageIsUnpackedStartsNothing(t *testing.T) {
 
 func TestSignalsThatComeLateOrAskForNoEndAreForTheRun(t *testing.T) {
 	signals := make(chan os.Signal)
-	u := newStartupSignals(t.Context(), signals)
+	u := newStartupSignals(t.Context(), signals, nil)
+	u.listen()
 	defer u.end()
 	signals <- unix.SIGUSR1
 	if cause := u.finish(); cause != nil {
@@ -104,7 +105,8 @@ func TestSignalsThatComeLateOrAskForNoEndAreForTheRun(t *testing.T) {
 
 func TestWhatCameBetweenTwoPlansEndsTheSecond(t *testing.T) {
 	signals := make(chan os.Signal)
-	u := newStartupSignals(t.Context(), signals)
+	u := newStartupSignals(t.Context(), signals, nil)
+	u.listen()
 	defer u.end()
 	_ = u.finish()
 	signals <- unix.SIGUSR1

@@ -8,8 +8,10 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -22,6 +24,7 @@ import (
 	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/internal/wasm"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor"
 	"github.com/confine-run/confine/supervisor/terminal"
 )
 
@@ -39,6 +42,31 @@ func Confined() Engine {
 		Beside:   become,
 		DieBy:    func(signal string, job bool) { linux.DieBy(unix.SignalNum(signal), job) },
 	}
+}
+
+// Begin has the child of a run begin before the Go runtime of this process does. It is for the first instruction, with the
+// stack as the kernel has made it.
+//
+//go:norace
+//go:nosplit
+func Begin(stack unsafe.Pointer) { supervisor.First.Begin(stack, runs(stack)) }
+
+// runs says by the first word whether main begins a child ahead of what the rest says. The table of commands is there already,
+// being constants. The words of processes that confine starts of itself begin with __; a command of such a name starts later.
+//
+//go:norace
+//go:nosplit
+func runs(stack unsafe.Pointer) bool {
+	if !linux.FirstArgumentIs(stack, "", true) || linux.FirstArgumentIs(stack, "__", true) ||
+		linux.FirstArgumentIs(stack, "-h", false) || linux.FirstArgumentIs(stack, "--help", false) || linux.FirstArgumentIs(stack, "--version", false) {
+		return false
+	}
+	for i := 0; i < len(commands); i++ {
+		if linux.FirstArgumentIs(stack, commands[i].Name, false) {
+			return linux.FirstArgumentIs(stack, "run", false)
+		}
+	}
+	return true
 }
 
 // forwardedSignals are the signals that a caller may send to be handled by the command, and
@@ -65,13 +93,13 @@ const forgetAfter = 10 * time.Millisecond
 // restAfter is when confine has done what it does at the start of a run, and only waits, mostly.
 const restAfter = 200 * time.Millisecond
 
-// runs counts those that have begun.
-var runs atomic.Int64
+// runsBegun counts them.
+var runsBegun atomic.Int64
 
 // forget gives signals their default action, also those that came after the run, unless there is another one meanwhile.
 func forget(signals chan os.Signal, run int64) {
 	signal.Stop(signals)
-	for runs.Load() == run {
+	for runsBegun.Load() == run {
 		select {
 		case s := <-signals:
 			linux.DieBy(s.(unix.Signal), false)
@@ -117,18 +145,17 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 	}
 	// Each signal takes the runtime two turns of another thread to hear of, and again to forget: the one goes on beside the
 	// start, and the other is left out where confine ends at once. The command begins when all are heard.
-	run := runs.Add(1)
-	signals, heard := make(chan os.Signal, 8), make(chan struct{})
-	go func() {
-		defer close(heard)
+	run := runsBegun.Add(1)
+	signals := make(chan os.Signal, 8)
+	io.Signals = signals
+	io.Notify = sync.OnceFunc(func() {
 		signal.Notify(signals, notIgnored()...) // never none: of SIGTERM it can't be told
 		handleQuit()
-	}()
+	})
 	defer func() {
-		<-heard
+		io.Notify()
 		time.AfterFunc(forgetAfter, func() { forget(signals, run) })
 	}()
-	io.Signals = signals
 	var last []byte // that the target wrote
 	if !io.Capture && r.Invocation.Log != "quiet" {
 		io.Last = func(text []byte) { last = text }
@@ -137,7 +164,7 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 	var planned *process.Plan
 	var begun string // where the target starts; "": that was said, or chosen
 	report, err := process.Execute(ctx, &r.Policy, command, io.Options, func(plan *process.Plan) {
-		<-heard
+		io.Notify() // waits
 		for _, n := range plan.Notices {
 			io.Notice(n.Text, n.Remedy)
 		}

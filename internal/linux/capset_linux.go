@@ -1,8 +1,8 @@
 package linux
 
 import (
+	"math/bits"
 	"runtime"
-
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -10,12 +10,12 @@ import (
 
 // capset is the call after which a thread has exactly these capabilities,
 // effective and permitted, and inheritable if asked.
-func capset(inheritable bool, caps ...uint) Call {
+func capset(inheritable bool, caps uint64) Call {
 	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	data := new([2]unix.CapUserData)
-	for _, c := range caps {
-		d := &data[c/32]
-		d.Effective |= 1 << (c % 32)
+	for i := range data {
+		d := &data[i]
+		d.Effective = uint32(caps >> (32 * i))
 		d.Permitted = d.Effective
 		if inheritable {
 			d.Inheritable = d.Effective
@@ -27,12 +27,12 @@ func capset(inheritable bool, caps ...uint) Call {
 
 // NoCapabilities is the call that empties the effective, permitted and
 // inheritable set.
-func NoCapabilities() Call { return capset(false) }
+func NoCapabilities() Call { return capset(false, 0) }
 
 // SetCapabilities gives the calling thread, to which the caller has to be locked,
 // these capabilities and no others, effective and permitted.
-func SetCapabilities(caps ...uint) error {
-	c := capset(false, caps...)
+func SetCapabilities(caps uint64) error {
+	c := capset(false, caps)
 	if _, _, errno := unix.RawSyscall(c.Nr, c.Args[0], c.Args[1], 0); errno != 0 {
 		return errno
 	}
@@ -41,11 +41,11 @@ func SetCapabilities(caps ...uint) error {
 
 // AmbientCapabilities are the calls after which exactly these capabilities
 // survive an execve, whatever the user id.
-func AmbientCapabilities(caps []uint) []Call {
-	calls := []Call{capset(true, caps...)}
-	for _, c := range caps {
+func AmbientCapabilities(caps uint64) []Call {
+	calls := []Call{capset(true, caps)}
+	for ; caps != 0; caps &= caps - 1 {
 		calls = append(calls, Call{Name: "prctl PR_CAP_AMBIENT_RAISE", Nr: unix.SYS_PRCTL,
-			Args: [5]uintptr{unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, uintptr(c)}})
+			Args: [5]uintptr{unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, uintptr(bits.TrailingZeros64(caps))}})
 	}
 	return calls
 }

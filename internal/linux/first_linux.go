@@ -1,0 +1,233 @@
+package linux
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// First is a process that executes this program once more, made by Begin before the Go runtime of this one begins: then there is
+// next to no memory to copy and no other thread, and what the kernel does for the process goes on beside the start of the runtime.
+// It is an attempt. Where anything is refused there is none, and whoever makes one in the usual way hears why.
+type First struct {
+	Namespaces   uintptr   // that it is in, CLONE_NEWUSER, CLONE_NEWPID and CLONE_NEWNS among them
+	Capabilities uint64    // that it has over them, by the ambient set
+	Slack        uintptr   // of its timers and of ours, until somebody sets another, in ns
+	Argv, Env    [2]string // all of which end with a zero byte
+
+	pid               uintptr
+	pidfd, sock, told int32
+}
+
+// roomBelow is how much Begin uses of the stack below its own.
+const roomBelow = 2 * unix.PathMax
+
+// FirstSock is the number of the descriptor that the process has of a socket, the other end of which is Take's.
+const FirstSock = 3
+
+// Begin makes the process, if it is wanted, and sets the slack of this one. It is for the first instruction, with the stack as
+// the kernel has made it and room below. Nothing is initialised yet but what the linker wrote, so nothing here may grow a stack,
+// allocate, or need a goroutine.
+//
+//go:norace
+//go:nosplit
+func (f *First) Begin(sp unsafe.Pointer, wanted bool) {
+	var pair, pipe [2]int32 // there can be none when pipe[1] is 0
+	if wanted && call(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0, uintptr(unsafe.Pointer(&pair))) == 0 {
+		call(unix.SYS_PIPE2, uintptr(unsafe.Pointer(&pipe)), unix.O_CLOEXEC, 0, 0)
+		if pair[0] > 2 && pair[1] > 2 && pipe[1] > 2 { // else the caller has closed a stream, and the runtime opens something there
+			f.clone(sp, pair, pipe)
+		}
+		if f.pid == 0 {
+			call(unix.SYS_CLOSE, uintptr(pair[0]), 0, 0, 0)
+			if pipe[1] > 0 {
+				call(unix.SYS_CLOSE, uintptr(pipe[0]), 0, 0, 0)
+			}
+		}
+		call(unix.SYS_CLOSE, uintptr(pair[1]), 0, 0, 0)
+		if pipe[1] > 0 {
+			call(unix.SYS_CLOSE, uintptr(pipe[1]), 0, 0, 0)
+		}
+	}
+	call(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, f.Slack, 0, 0)
+}
+
+// clone makes the process in the namespaces that it has to begin in. The others it makes itself, beside this one: that takes
+// longer than all of this.
+//
+//go:norace
+//go:nosplit
+func (f *First) clone(sp unsafe.Pointer, pair, pipe [2]int32) {
+	const own = unix.CLONE_NEWUSER | unix.CLONE_NEWPID
+	f.pidfd = -1
+	pid, errno := result(unix.SYS_CLONE, f.Namespaces&own|unix.CLONE_PIDFD|uintptr(unix.SIGCHLD), 0, uintptr(unsafe.Pointer(&f.pidfd)), 0, 0)
+	if errno == 0 && pid == 0 {
+		errno = f.inside(unsafe.Add(sp, -roomBelow), pair[1])
+		call(unix.SYS_WRITE, uintptr(pipe[1]), uintptr(unsafe.Pointer(&errno)), 1, 0)
+		for {
+			call(unix.SYS_EXIT_GROUP, 0, 0, 0, 0)
+		}
+	}
+	if errno == 0 {
+		f.pid, f.sock, f.told = pid, pair[0], pipe[0]
+	}
+}
+
+// inside is what the process does, up to its execve.
+//
+//go:norace
+//go:nosplit
+func (f *First) inside(room unsafe.Pointer, sock int32) (errno uintptr) {
+	// The signal first: the other one may die at any moment from here on.
+	if errno = call(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0); errno != 0 {
+		return errno
+	}
+	call(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, f.Slack, 0, 0)
+	if errno = call(unix.SYS_UNSHARE, f.Namespaces&^(unix.CLONE_NEWUSER|unix.CLONE_NEWPID), 0, 0, 0); errno != 0 {
+		return errno
+	}
+	if errno = onlyStreams(sock); errno != 0 {
+		return errno
+	}
+	if errno = ambient(f.Capabilities); errno != 0 {
+		return errno
+	}
+	var none uint64
+	call(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&none)), 0, unsafe.Sizeof(none))
+	return f.execute(room)
+}
+
+// onlyStreams makes the null device the streams, and marks whatever else is open but the socket.
+//
+//go:norace
+//go:nosplit
+func onlyStreams(sock int32) (errno uintptr) {
+	null, errno := result(unix.SYS_OPENAT, here, address("/dev/null\x00"), unix.O_RDWR|unix.O_CLOEXEC, 0, 0)
+	for fd := uintptr(0); fd < FirstSock && errno == 0; fd++ {
+		errno = call(unix.SYS_DUP3, null, fd, 0, 0)
+	}
+	if errno != 0 {
+		return errno
+	}
+	// Before Linux 5.11 there is no such flag, and the child marks them.
+	call(unix.SYS_CLOSE_RANGE, FirstSock, uintptr(^uint32(0)), unix.CLOSE_RANGE_CLOEXEC, 0)
+	if sock == FirstSock {
+		return call(unix.SYS_FCNTL, FirstSock, unix.F_SETFD, 0, 0)
+	}
+	return call(unix.SYS_DUP3, uintptr(sock), FirstSock, 0, 0)
+}
+
+// ambient has these capabilities and no others survive an execve.
+//
+//go:norace
+//go:nosplit
+func ambient(caps uint64) (errno uintptr) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	low, high := uint32(caps), uint32(caps>>32)
+	data := [2]unix.CapUserData{{Effective: low, Permitted: low, Inheritable: low}, {Effective: high, Permitted: high, Inheritable: high}}
+	errno = call(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0, 0)
+	for c := uintptr(0); c < 64 && errno == 0; c++ {
+		if caps>>c&1 != 0 {
+			errno = call(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c, 0)
+		}
+	}
+	return errno
+}
+
+// execute executes this program by a read-only mount that is made for it: see supervisor/program_linux.go.
+//
+//go:norace
+//go:nosplit
+func (f *First) execute(room unsafe.Pointer) (errno uintptr) {
+	self, empty := address("/proc/self/exe\x00"), address("\x00")
+	st, is := (*unix.Stat_t)(room), (*unix.Stat_t)(unsafe.Add(room, unix.PathMax/2))
+	if errno = call(unix.SYS_NEWFSTATAT, here, self, uintptr(unsafe.Pointer(st)), 0); errno != 0 {
+		return errno
+	}
+	path := unsafe.Add(room, unix.PathMax)
+	n, errno := result(unix.SYS_READLINKAT, here, self, uintptr(path), unix.PathMax-1, 0)
+	if errno != 0 {
+		return errno
+	}
+	*(*byte)(unsafe.Add(path, n)) = 0
+	file, errno := result(unix.SYS_OPEN_TREE, here, uintptr(path), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	_, errno = result(unix.SYS_MOUNT_SETATTR, file, empty, unix.AT_EMPTY_PATH, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+	if errno == 0 {
+		errno = call(unix.SYS_NEWFSTATAT, file, empty, uintptr(unsafe.Pointer(is)), unix.AT_EMPTY_PATH)
+	}
+	switch {
+	case errno != 0:
+		return errno
+	case st.Dev != is.Dev || st.Ino != is.Ino:
+		return uintptr(unix.ESTALE)
+	}
+	argv := [3]uintptr{address(f.Argv[0]), address(f.Argv[1])}
+	env := [3]uintptr{address(f.Env[0]), address(f.Env[1])}
+	_, errno = result(unix.SYS_EXECVEAT, file, empty, uintptr(unsafe.Pointer(&argv)), uintptr(unsafe.Pointer(&env)), unix.AT_EMPTY_PATH)
+	return errno
+}
+
+const here = ^uintptr(-unix.AT_FDCWD - 1)
+
+// address is where s begins, which the linker has put where it stays.
+//
+//go:norace
+//go:nosplit
+func address(s string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(s))) }
+
+// call is a system call, of which just the errno counts, and result any. They aren't inlined, as neither is what has more than
+// a few words of its own: then all of it has room in what the linker grants to functions that don't grow a stack.
+//
+//go:noinline
+//go:norace
+//go:nosplit
+func call(nr, a, b, c, d uintptr) (errno uintptr) {
+	_, errno = result(nr, a, b, c, d, 0)
+	return errno
+}
+
+//go:noinline
+//go:norace
+//go:nosplit
+func result(nr, a, b, c, d, e uintptr) (r, errno uintptr) {
+	return rawSyscall(nr, &[5]uintptr{a, b, c, d, e})
+}
+
+// FirstArgumentIs says whether the first argument of a process with this stack is word, or begins with it. It is there for
+// what comes before the Go runtime, like First.
+//
+//go:norace
+//go:nosplit
+func FirstArgumentIs(sp unsafe.Pointer, word string, begins bool) bool {
+	if *(*uintptr)(sp) < 2 {
+		return false
+	}
+	arg := *(*unsafe.Pointer)(unsafe.Add(sp, 2*unsafe.Sizeof(sp)))
+	for i := 0; i < len(word); i++ {
+		if *(*byte)(unsafe.Add(arg, i)) != *(*byte)(unsafe.Add(unsafe.Pointer(unsafe.StringData(word)), i)) {
+			return false
+		}
+	}
+	return begins || *(*byte)(unsafe.Add(arg, len(word))) == 0
+}
+
+// Take hands the process over, once, to who then waits for it by FirstBegun. pid is 0 when there is none.
+func (f *First) Take() (pid, pidfd, sock, told int) {
+	pid, f.pid = int(f.pid), 0
+	return pid, int(f.pidfd), int(f.sock), int(f.told)
+}
+
+// FirstBegun waits until the process has executed the program, or says that it has not.
+func FirstBegun(told int) (ok bool) {
+	defer unix.Close(told)
+	for {
+		n, err := unix.Read(told, make([]byte, 1))
+		if err != unix.EINTR {
+			return n == 0 && err == nil
+		}
+	}
+}
