@@ -191,6 +191,9 @@ func (g *Gateway) everyFlow(do func(*flow)) {
 // proxyPatience bounds the time until a request to the proxy is there.
 const proxyPatience = 30 * time.Second
 
+// maxProxyWaiting is how many requests to the proxy may be on their way: each has a descriptor of ours, and is counted as nothing yet.
+const maxProxyWaiting = 256
+
 // Proxy serves programs that ask a proxy of HTTP for what they want to reach, on a port of this host's loopback. It is for systems on which nothing
 // leads them here otherwise. What they ask for is judged as if they had connected to it.
 func Proxy(g *Gateway) (port uint16, err error) {
@@ -199,12 +202,18 @@ func Proxy(g *Gateway) (port uint16, err error) {
 		return 0, err
 	}
 	context.AfterFunc(g.inside, func() { _ = l.Close() })
+	waiting := make(chan struct{}, maxProxyWaiting)
 	g.all.Go(func() {
 		for {
 			c, err := l.AcceptTCP()
 			switch {
 			case err == nil:
-				g.all.Go(func() { serveProxied(g, newConn(c)) })
+				select {
+				case waiting <- struct{}{}:
+					g.all.Go(func() { serveProxied(g, newConn(c), func() { <-waiting }) })
+				default:
+					newConn(c).reset()
+				}
 			case g.inside.Err() != nil:
 				return
 			default:
@@ -219,11 +228,12 @@ func Proxy(g *Gateway) (port uint16, err error) {
 const proxyPause = 10 * time.Millisecond
 
 // serveProxied serves one connection to the proxy.
-func serveProxied(g *Gateway, c *conn) {
+func serveProxied(g *Gateway, c *conn, asked func()) {
 	leave := context.AfterFunc(g.inside, c.reset)
 	_ = c.SetReadDeadline(time.Now().Add(proxyPatience))
 	q, ok := proxied.Read(c)
 	_ = c.SetReadDeadline(time.Time{})
+	asked()
 	leave()
 	if !ok {
 		_, _ = c.Write(proxied.Refusal("400 Bad Request", "this is a proxy: it takes CONNECT HOST:PORT, and requests for http://HOST/PATH"))

@@ -44,8 +44,7 @@ func asks(t *testing.T, port uint16, text string) string {
 	c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 	must(t, err)
 	defer c.Close()
-	_, err = io.WriteString(c, text)
-	must(t, err)
+	_, _ = io.WriteString(c, text) // who isn't served is told so by a reset
 	answer, _ := io.ReadAll(bufio.NewReader(c))
 	return string(answer)
 }
@@ -106,5 +105,34 @@ func TestProxy(t *testing.T) {
 			default:
 			}
 		})
+	}
+}
+
+// TestProxyIsNotHeldByThoseWhoAskNothing: they have so many descriptors and no more, and who comes after them is served again.
+func TestProxyIsNotHeldByThoseWhoAskNothing(t *testing.T) {
+	g := gateway(t, plan.Network{}, nil)
+	t.Cleanup(g.Close)
+	proxy, err := Proxy(g)
+	must(t, err)
+	var idle []net.Conn
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", proxy))
+		must(t, err)
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	for range maxProxyWaiting {
+		idle = append(idle, dial())
+	}
+	if _, err := dial().Read(make([]byte, 1)); err == nil || err == io.EOF {
+		t.Errorf("one too many: %v", err)
+	}
+	for _, c := range idle {
+		c.Close()
+	}
+	for { // until it is seen that they have gone
+		if answer := asks(t, proxy, "CONNECT evil.test:443 HTTP/1.1\r\n\r\n"); strings.Contains(answer, "403") {
+			break
+		}
 	}
 }
