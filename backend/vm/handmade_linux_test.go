@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,6 +18,7 @@ import (
 	"github.com/confine-run/confine/backend/process"
 	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/status"
 )
 
 // A snapshot that somebody made without a machine leads to no machine, and to an answer soon.
@@ -54,30 +55,32 @@ func TestAMachineMadeByHandIsRefused(t *testing.T) {
 		}
 		return string(b)
 	}
-	files := outer.Files()
-	for _, c := range []struct{ name, about, fids, devices, usage, says string }{
-		{"no machine", "", "", "", "there is no machine", ""},
-		{"a description that is none", "[", "{}", "x", "is none", ""},
-		{"a long description", `{"Format": "` + strings.Repeat("1", maxAbout) + `"}`, "{}", "x", "is none", ""},
-		{"another version of QEMU", text(&other), "{}", "x", "another version of QEMU", ""},
-		{"devices that are none", text(good), "{}", strings.Repeat("x", 1<<16), "", "migration"},
-		{"a table that is none", text(good), "[]", "x", "", "fids"},
-		{"a name that leads up", text(good), `{"1":{"Path":"/../etc/shadow","Open":true}}`, "x", "", "9P"},
-		{"a device to be opened", text(good), `{"1":{"Path":"/dev/null","Open":true}}`, "x", "", "/dev/null"},
+	// All that there is to be, of which each case changes one thing.
+	whole := fmt.Sprintf("cd %s; rm -rf ..?* .[!.]* *; truncate -s %d memory; echo '{}' >fids; head -c 65536 /dev/zero >devices\n", keeper.Place, ramOf(spec.Policy))
+	for _, c := range []struct{ name, about, script, usage, says string }{
+		{"no machine", "", "rm *", "there is no machine", ""},
+		{"a description that is none", "[", "", "is none", ""},
+		{"a long description", `{"Format": "` + strings.Repeat("1", maxAbout) + `"}`, "", "is none", ""},
+		{"another version of QEMU", text(&other), "", "another version of QEMU", ""},
+		{"devices that are none", text(good), "", "", "migration"},
+		{"devices that are elsewhere", text(good), "ln -sf /etc/passwd devices", "", "devices"},
+		{"devices that are a directory", text(good), "rm devices; mkdir devices", "", "devices"},
+		{"a short memory", text(good), "truncate -s 4096 memory", "", "memory isn't"},
+		{"a huge memory", text(good), "truncate -s 8G memory", "", "memory isn't"},
+		{"memory that is elsewhere", text(good), "ln -sf ../../../etc/passwd memory", "", "memory"},
+		{"a table that is none", text(good), "echo '[]' >fids", "", "fids"},
+		{"a table that is elsewhere", text(good), "ln -sf devices fids", "", "fids"},
+		{"a name that leads up", text(good), `echo '{"1":{"Path":"/../etc/shadow","Open":true}}' >fids`, "", "9P"},
+		{"a device to be opened", text(good), `echo '{"1":{"Path":"/dev/null","Open":true}}' >fids`, "", "/dev/null"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for name, content := range map[string]string{keeper.About: c.about, keeper.Fids: c.fids, keeper.State: c.devices} {
-				if content == "" {
-					continue
-				}
-				f, err := files.Create(name, 0o600)
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, err = io.WriteString(f, content)
-				if err := errors.Join(err, f.Close()); err != nil {
-					t.Fatal(err)
-				}
+			var out bytes.Buffer
+			p, err := outer.Start(t.Context(), &backend.Exec{Argv: []string{"sh", "-ec", whole + "cat >machine\n" + c.script}, Stdin: strings.NewReader(c.about), Stdout: &out, Stderr: &out})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := p.Wait(); r.Status != status.OK {
+				t.Fatalf("%s: %s", r.Reason, out.String())
 			}
 			snap, err := outer.Snapshot(t.Context())
 			if err != nil {

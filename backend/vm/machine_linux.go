@@ -299,7 +299,11 @@ func (m *machine) greet(ctx context.Context, s *sandbox) (*status.Report, error)
 func (m *machine) begun(ctx context.Context) error {
 	m.orders.mu.Lock()
 	defer m.orders.mu.Unlock()
-	return m.orders.hear(ctx, bootTime)
+	err := m.orders.hear(ctx, bootTime)
+	if why := m.conn.why(); errors.Is(err, errGone) && why != nil {
+		return why // by which it was ended, if it was
+	}
+	return err
 }
 
 func (s *sandbox) setLedger(l status.Ledger) {

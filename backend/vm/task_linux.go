@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// slack is by how much the guest may be later than the clock of the host, which then ends the machine.
-	slack = 15 * time.Second
+	// slack is by how much the guest may be later than the clock of the host, which then ends the machine; and breath is by how much if it says nothing at all.
+	slack  = 15 * time.Second
+	breath = 3 * time.Second
 	// marker is at most what the guest writes after what an output limit cuts.
 	marker = 1 << 10
 	// maxEvents is how much one process may tell.
@@ -105,7 +106,7 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 		return nil, err
 	}
 	if limit := least(s.asked().Policy.TimeLimit, e.Limits.Time); limit > 0 {
-		p.timer = time.AfterFunc(limit+s.asked().Policy.Grace+slack, p.late)
+		p.timer = time.AfterFunc(limit+s.asked().Policy.Grace, p.overdue)
 	}
 	p.unhook = context.AfterFunc(ctx, func() { p.kill(status.CauseContext) })
 	if e.Stdin != nil {
@@ -119,6 +120,21 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 		p.unhook()
 	}()
 	return p, nil
+}
+
+// overdue asks a machine with a process that it should have ended whether it is still there.
+func (p *task) overdue() {
+	ctx, cancel := context.WithTimeout(context.Background(), breath)
+	defer cancel()
+	if _, err := p.at.conn.call(ctx, &wire.Request{Method: wire.Usage}); ctx.Err() != nil && err != nil {
+		p.late()
+		return
+	}
+	select {
+	case <-p.ended:
+	case <-time.After(slack):
+		p.late()
+	}
 }
 
 // late ends a machine with a process that it should have ended, unless its clock stands.

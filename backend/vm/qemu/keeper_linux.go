@@ -33,7 +33,7 @@ func Main(args []string) {
 	if err := d.Decode(&m); err != nil {
 		fail(err)
 	}
-	k := &parent{files: ninep.New(m.Epoch, filepath.Dir(keeper.Place)), host: keeper.NewMux(os.Stdout), orders: make(chan keeper.Order)}
+	k := &parent{files: ninep.New(m.Epoch, filepath.Dir(keeper.Place)), host: keeper.NewMux(os.Stdout), orders: make(chan keeper.Order), begun: make(chan struct{})}
 	if err := k.start(&m, args[2:]); err != nil {
 		fail(err)
 	}
@@ -54,6 +54,9 @@ func Main(args []string) {
 		_ = k.qemu.Process.Kill() // the host is gone
 	}()
 	err := k.qemu.Wait()
+	if <-k.begun; k.failed.Load() {
+		fail(errors.New("QEMU ended before the machine began"))
+	}
 	if why := k.why.Load(); why != nil {
 		fail(*why)
 	}
@@ -81,6 +84,8 @@ type parent struct {
 	guest  *os.File              // the guest's protocol
 	port   *os.File              // its files
 	why    atomic.Pointer[error] // QEMU is ended for
+	begun  chan struct{}         // closed when the host has heard whether the CPUs go
+	failed atomic.Bool           // they don't
 }
 
 // broken ends QEMU for what it said. One that says no more has ended, or does soon.
@@ -120,7 +125,13 @@ func (k *parent) start(m *keeper.Machine, argv []string) error {
 	}
 	handed := []*os.File{qemuGuest, qemuPort, monitor, kernel}
 	argv = append(argv, arguments(m)...)
-	if !m.Restore {
+	if m.Restore {
+		memory, err := openRegular(keeper.Memory, m.Memory)
+		if err != nil {
+			return err
+		}
+		_ = memory.Close()
+	} else {
 		f, err := newInitramfs(m.Init, m.Modules)
 		if err != nil {
 			return err
@@ -165,6 +176,8 @@ func (k *parent) obey(restore bool) {
 		err = k.qmp.run()
 	}
 	k.answer(err)
+	k.failed.Store(err != nil)
+	close(k.begun)
 	for o := range k.orders {
 		switch {
 		case o.Save != nil:
@@ -220,7 +233,7 @@ func (k *parent) save(about []byte) error {
 
 // load has QEMU take up what is in the place.
 func (k *parent) load() error {
-	f, err := os.Open(keeper.Fids)
+	f, err := openRegular(keeper.Fids, -1)
 	if err != nil {
 		return err
 	}
@@ -232,12 +245,28 @@ func (k *parent) load() error {
 	if err := k.files.Load(all); err != nil {
 		return err
 	}
-	state, err := os.Open(keeper.State)
+	state, err := openRegular(keeper.State, -1)
 	if err != nil {
 		return err
 	}
 	defer state.Close()
 	return k.qmp.move("migrate-incoming", state)
+}
+
+// openRegular opens a file that was written down, and nothing that somebody made by hand to lead elsewhere, or of another size. A size of -1 is any.
+func openRegular(path string, size int64) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && (!st.Mode().IsRegular() || size >= 0 && st.Size() != size) {
+		err = fmt.Errorf("%s isn't what a machine was written down in", filepath.Base(path))
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // patience is how long QEMU may take for its part.

@@ -28,3 +28,21 @@ func TestChunksGetToTheirChannels(t *testing.T) {
 		}
 	}
 }
+
+func FuzzSplit(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 1, 0, 'x', 0, 0, 0, 2, 1, '{', '}'})
+	f.Add([]byte{0, 1, 0, 1, 0})
+	f.Add([]byte{0, 0, 0, 0, 0xff})
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got := 0
+		count := func(data []byte) error {
+			if got += 5 + len(data); len(data) > MaxChunk {
+				t.Errorf("%d bytes at once", len(data))
+			}
+			return nil
+		}
+		if err := Split(bytes.NewReader(text), count, count); err == nil || got > len(text) {
+			t.Errorf("%d bytes of %d, %v", got, len(text), err)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package ninep
 
 import (
+	"bytes"
 	"encoding/binary"
 	"path"
 	"time"
@@ -120,6 +121,7 @@ func (s *Server) walk(r *reader, out *writer) error {
 		}
 	} else if to == n {
 		f.Path = at
+		_ = s.charge(f)
 	} else if err := s.add(to, &fid{Fid: Fid{Path: at}, file: -1}); err != nil {
 		return err
 	}
@@ -228,6 +230,7 @@ func (s *Server) open(kind byte, f *fid, r *reader, out *writer) error {
 		return err
 	}
 	f.Path, f.file, f.Open, f.Flags = to, file, true, flags&(unix.O_ACCMODE|unix.O_DIRECTORY)
+	_ = s.charge(f)
 	out.qid(s.qidOf(st))
 	out.u32(0) // as much at a time as a message has
 	return nil
@@ -241,7 +244,12 @@ func (s *Server) attribute(kind byte, f *fid, r *reader, out *writer) error {
 			return unix.ENOSPC
 		}
 		f.xattr = &xattr{name: name, data: make([]byte, 0, size), write: true, flags: int(flags)}
-		return nil
+		err := s.charge(f)
+		if err != nil {
+			f.xattr = nil
+			_ = s.charge(f)
+		}
+		return err
 	}
 	to, name := r.u32(), r.str()
 	data := make([]byte, 64<<10)
@@ -258,7 +266,7 @@ func (s *Server) attribute(kind byte, f *fid, r *reader, out *writer) error {
 		return err
 	}
 	out.u64(uint64(n))
-	return s.add(to, &fid{Fid: Fid{Path: f.Path}, file: -1, xattr: &xattr{data: data[:n:n]}})
+	return s.add(to, &fid{Fid: Fid{Path: f.Path}, file: -1, xattr: &xattr{data: bytes.Clone(data[:n])}})
 }
 
 func (s *Server) getattr(f *fid, out *writer) error {
@@ -417,6 +425,9 @@ func (s *Server) rename(kind byte, n uint32, f *fid, r *reader, out *writer) err
 		}
 		to, err := child(dir.Path, r.str())
 		if err != nil {
+			return err
+		}
+		if err := s.movable(from, to); err != nil {
 			return err
 		}
 		err = in(from, func(fromDir int, fromBase string) error {

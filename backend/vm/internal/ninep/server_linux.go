@@ -34,6 +34,25 @@ type fid struct {
 	stale error
 	names []string // of a directory
 	xattr *xattr
+	cost  int // memory that it is counted with
+}
+
+// charge counts what is held of it by now.
+func (s *Server) charge(f *fid) error {
+	const itself = 256 // and its place in the table
+	cost := itself + len(f.Path)
+	if f.xattr != nil {
+		cost += len(f.xattr.name) + cap(f.xattr.data)
+	}
+	for _, name := range f.names {
+		cost += 16 + len(name)
+	}
+	s.held += cost - f.cost
+	f.cost = cost
+	if s.held > maxHeld {
+		return unix.ENFILE
+	}
+	return nil
 }
 
 // xattr is an attribute that is being read, or written.
@@ -51,6 +70,7 @@ type Server struct {
 
 	mu   sync.Mutex // of everything: requests are answered one after the other
 	fids map[uint32]*fid
+	held int // memory of what they have, in bytes
 }
 
 // New is a server of which no other has the epoch: after a restore, a file that has the number of another one by now isn't taken for it. The directory
@@ -59,8 +79,8 @@ func New(epoch uint64, own string) *Server {
 	return &Server{epoch: epoch, own: own, fids: map[uint32]*fid{}}
 }
 
-// maxFids bounds what a guest may hold.
-const maxFids = 1 << 20
+// maxHeld bounds what a guest may hold, in bytes; more than of all names of a large tree.
+const maxHeld = 128 << 20
 
 // Serve answers until the stream ends.
 func (s *Server) Serve(conn io.ReadWriter) error {
@@ -134,9 +154,6 @@ func (s *Server) Save() (map[uint32]Fid, error) {
 func (s *Server) Load(all map[uint32]Fid) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(all) > maxFids {
-		return errMessage
-	}
 	for n, saved := range all {
 		f := &fid{Fid: saved, file: -1}
 		if !path.IsAbs(f.Path) || f.Path != path.Clean(f.Path) || strings.ContainsRune(f.Path, 0) {
@@ -158,6 +175,9 @@ func (s *Server) Load(all map[uint32]Fid) error {
 			}
 		}
 		s.fids[n] = f
+		if err := s.charge(f); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -218,8 +238,9 @@ func (s *Server) add(n uint32, f *fid) error {
 	if s.fids[n] != nil {
 		return unix.EEXIST
 	}
-	if len(s.fids) >= maxFids {
-		return unix.ENFILE
+	if err := s.charge(f); err != nil {
+		s.held -= f.cost
+		return err
 	}
 	s.fids[n] = f
 	return nil
@@ -232,6 +253,7 @@ func (s *Server) drop(n uint32) (err error) {
 		return unix.EBADF
 	}
 	delete(s.fids, n)
+	s.held -= f.cost
 	if f.file >= 0 {
 		_ = unix.Close(f.file)
 	}
@@ -287,6 +309,20 @@ func child(dir, name string) (string, error) {
 	return path.Join(dir, name), nil
 }
 
+// movable says whether there is room for what moved does: a long name of a directory is in the paths of all below.
+func (s *Server) movable(from, to string) error {
+	more := s.held
+	for _, f := range s.fids {
+		if f.Path == from || strings.HasPrefix(f.Path, from+"/") {
+			more += max(0, len(to)-len(from))
+		}
+	}
+	if more > maxHeld {
+		return unix.ENFILE
+	}
+	return nil
+}
+
 // moved has fids follow a name that changed, their own or that of a directory above.
 func (s *Server) moved(from, to string) {
 	for _, f := range s.fids {
@@ -294,7 +330,10 @@ func (s *Server) moved(from, to string) {
 			f.Path = to
 		} else if rest, below := strings.CutPrefix(f.Path, from+"/"); below {
 			f.Path = to + "/" + rest
+		} else {
+			continue
 		}
+		_ = s.charge(f)
 	}
 }
 
@@ -308,6 +347,11 @@ func (s *Server) readDir(f *fid, from uint64, count uint32, out *writer) error {
 		f.names = []string{".", ".."}
 		for _, e := range entries {
 			f.names = append(f.names, e.Name())
+		}
+		if err := s.charge(f); err != nil {
+			f.names = nil
+			_ = s.charge(f)
+			return err
 		}
 	}
 	out.u32(0)
