@@ -244,7 +244,8 @@ func TestTheNewestAreTooMany(t *testing.T) {
 	}
 }
 
-// TestTheSweepFollowsNothing: what came to be is removed, what was there before and what a link leads to is not.
+// TestTheSweepFollowsNothing: what a run can have made is removed, what only others can have made gets another name, and what was there before, or a link leads
+// to, stays.
 func TestTheSweepFollowsNothing(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -256,7 +257,7 @@ func TestTheSweepFollowsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, at := range []string{tree + "/file", tree + "/.envrc", other + "/hooks/x"} {
+	for _, at := range []string{tree + "/file", tree + "/.envrc", tree + "/.envrc.aside", other + "/hooks/x"} {
 		if err := os.WriteFile(at, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -277,11 +278,11 @@ func TestTheSweepFollowsNothing(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	for _, v := range list {
-		if v.Rule != status.RuleProtected {
+		if want := map[bool]string{true: status.RuleAside, false: status.RuleProtected}[strings.HasSuffix(v.What, ".envrc")]; v.Rule != want {
 			t.Errorf("%+v", v)
 		}
 	}
-	for at, there := range map[string]bool{tree + "/made": true, tree + "/made/hooks": false, tree + "/linked": false, tree + "/.envrc": false, tree + "/file": true,
+	for at, there := range map[string]bool{tree + "/made": true, tree + "/made/hooks": false, tree + "/linked": false, tree + "/.envrc": false, tree + "/.envrc.aside": true, tree + "/.envrc.aside2": true, tree + "/file": true,
 		tree + "/kept": true, other + "/hooks/x": true} {
 		if _, err := os.Lstat(at); (err == nil) != there {
 			t.Errorf("%s: %v", at, err)
