@@ -79,7 +79,7 @@ generated:
 
 # What is made for every system, and has tests that hold on every one: names of files in the others are those of Linux.
 portable-packages:
-	@echo ./backend/... ./confine/confinetest ./status ./supervisor/outcome ./supervisor/output ./supervisor/internal/egress/proxied ./integration/darwin ./integration/windows \
+	@echo ./backend/... ./confine/confinetest ./status ./supervisor/outcome ./supervisor/output ./supervisor/internal/egress/proxied ./supervisor/proxy ./integration/darwin ./integration/windows \
 		./internal/cli/slurm ./internal/gitdir ./internal/gitindex ./internal/handoff ./internal/hint ./internal/learn ./internal/located ./internal/network ./internal/plan \
 		./internal/pool ./internal/quote ./internal/redact ./internal/seatbelt/... ./internal/selftest ./internal/shell ./internal/unseen ./internal/view
 

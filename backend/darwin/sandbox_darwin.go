@@ -121,9 +121,13 @@ func (s *sandbox) attempt(a status.Attempt) {
 	s.mu.Lock()
 	box := s.box
 	s.mu.Unlock()
-	if a.Verdict == status.AttemptBlocked && box != nil { // else somebody else has found the port before anybody was started
-		box.Denied(a.Violation())
+	if a.Verdict != status.AttemptBlocked || box == nil { // somebody else has found the port before anybody was started
+		return
 	}
+	if proxy.Exhausted(&a) {
+		box.Reached(status.Network)
+	}
+	box.Denied(a.Violation())
 }
 
 func (s *sandbox) enter(t *target) {

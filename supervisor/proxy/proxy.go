@@ -48,8 +48,8 @@ func (p *Proxy) Refused() (list []status.Violation, times int64) {
 	return s.Violations(), s.Refused()
 }
 
-// Exhausted says whether a limit of bytes or connections was reached.
-func (p *Proxy) Exhausted() bool { return p.gateway.Summary().Exhausted }
+// Exhausted says whether an attempt was refused for a limit of bytes or connections.
+func Exhausted(a *status.Attempt) bool { return egress.Exhausted(a) }
 
 // Close ends it, once nothing is left that would ask it.
 func (p *Proxy) Close() { p.gateway.Close() }

@@ -202,6 +202,7 @@ func Proxy(g *Gateway) (port uint16, err error) {
 		return 0, err
 	}
 	context.AfterFunc(g.inside, func() { _ = l.Close() })
+	g.process.begin(-1) // nobody who asks is looked for
 	waiting := make(chan struct{}, maxProxyWaiting)
 	g.all.Go(func() {
 		for {
