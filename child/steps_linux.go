@@ -44,6 +44,8 @@ var steps = []struct {
 	// Before anything is made: files must belong to the target's ids, and a tmpfs
 	// refuses ids that have no mapping.
 	{"identity", (*state).identity},
+	// While the caller's tree is there.
+	{"cgroup", (*state).ownCgroup},
 	{"session", session},
 	{"keyring", keyring},
 	{"hostname", (*state).hostname},
@@ -64,6 +66,35 @@ var steps = []struct {
 	{"pid_max", (*state).setPIDMax},
 	{"capabilities", func(s *state) error { return dropCapabilities(s.box) }},
 	{"signals", func(s *state) error { return defaultSignals(s.box) }},
+}
+
+// ownCgroup makes of the directory that targets begin in one that leads nowhere. While the kernel opens what a target executes, /proc/self/fd still has
+// what is open here: from a directory of the caller's, ".." would lead to all that he has. From a mount of its own it leads to itself, and
+// nothing can be written by it. Where there is none, targets go into their cgroup by themselves.
+func (s *state) ownCgroup() error {
+	theirs := s.starter.JoinDir
+	if theirs == linux.NoCgroup || !s.box.Has(unix.CLONE_NEWNS) {
+		return nil
+	}
+	s.starter.JoinDir = linux.NoCgroup
+	defer unix.Close(theirs)
+	var name [unix.PathMax]byte
+	n, err := unix.Readlink(linux.FDPath(theirs), name[:])
+	if err != nil {
+		return nil
+	}
+	dir, err := unix.OpenTree(unix.AT_FDCWD, string(name[:n]), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return nil
+	}
+	var is, was unix.Stat_t
+	err = unix.MountSetattr(dir, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	if err != nil || unix.Fstat(dir, &is) != nil || unix.Fstat(theirs, &was) != nil || is.Dev != was.Dev || is.Ino != was.Ino {
+		_ = unix.Close(dir)
+		return nil
+	}
+	s.starter.JoinDir = dir
+	return nil
 }
 
 // loopback: without a network of its own the one that is there is the caller's.
