@@ -3,6 +3,7 @@ package seatbelt
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -165,7 +166,13 @@ func TestAgainstExplain(t *testing.T) {
 	for seed := range uint64(2000) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		host, v := randomView(t, rnd)
-		p := Compile(Input{View: v, Mark: "m"})
+		var absent []string
+		for _, at := range slices.Sorted(maps.Keys(host.Nodes)) {
+			if host.Nodes[at].Mode.IsDir() && rnd.IntN(8) == 0 {
+				absent = append(absent, path.Join(at, "absent/file"))
+			}
+		}
+		p := Compile(Input{View: v, Absent: absent, Mark: "m"})
 		text := read(t, p)
 		text.Strict = seed%2 == 0
 		by := explain.New(v, explain.Viewer{UID: 1000, GID: 1000, Host: host})
@@ -205,6 +212,11 @@ func TestAgainstExplain(t *testing.T) {
 			}
 		}
 		moved(t, seed, host, v, ask)
+		for _, at := range absent {
+			if ask("file-write-create", at) || ask("file-write-data", at+"/below") || ask("file-write-unlink", path.Dir(at)) || ask("file-write-unlink", path.Dir(path.Dir(at))) {
+				t.Fatalf("seed %d: %s can come to be\n%s", seed, at, show(v))
+			}
+		}
 	}
 	if granted < 2000 || refused < 2000 {
 		t.Errorf("%d granted and %d refused: the views are too simple to show anything", granted, refused)
