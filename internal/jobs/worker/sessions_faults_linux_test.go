@@ -308,7 +308,7 @@ func TestAMoveThatFitsNowhereStays(t *testing.T) {
 	}
 	small.Close()
 	s := set(t, url)
-	_, first := s.joined(hired{})
+	_, first := s.joined(hired{Disk: 64 << 20}) // who has a disk has a user namespace, with this user alone: both, or they know other owners of files
 	_, second := s.joined(hired{Disk: 2 << 20})
 	s.mustOpen(first, "work")
 	for _, c := range []struct {
