@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	poolMain()
 	backends.Init()
 	// They wait for clocks, most of the time. What measures is not among those at once, and comes before them.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())

@@ -370,7 +370,7 @@ func (h *holding) look(ctx context.Context, key jobs.SessionKey) (*jobs.Session,
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(h.s.opts.Lease / 4):
+		case <-time.After(min(h.s.opts.Lease/4, time.Second)):
 		}
 	}
 }

@@ -20,11 +20,14 @@ import (
 	"github.com/confine-run/confine/internal/serve"
 )
 
+// short is a lease for tests that wait for its end; of others it lasts, however busy this host is.
+const short = 3 * time.Second
+
 // joined hires a worker, and gives its name.
 func (s *scene) joined(h hired) (*exec.Cmd, string) {
 	s.Helper()
 	h.URL, h.Dir = cmp.Or(h.URL, s.url), s.TempDir()
-	h.Lease, h.Said = cmp.Or(h.Lease, 2*time.Second), filepath.Join(s.TempDir(), "said")
+	h.Lease, h.Said = cmp.Or(h.Lease, time.Minute), filepath.Join(s.TempDir(), "said")
 	cmd := hire(s.TB, h)
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		text, _ := os.ReadFile(h.Said)
@@ -89,7 +92,7 @@ func (s *scene) sh(name, script string) (string, error) {
 
 func (s *scene) record(name string) *jobs.Session {
 	s.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) { // servers may be away
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // servers may be away
 		k, err := jobs.SessionsOf(s.Queue).Get(s.Context(), jobs.SessionKey{Account: "default", Name: name})
 		if err == nil && k.Session != nil {
 			return k.Session
@@ -180,7 +183,7 @@ func TestASessionIsFoundByNameAndMoves(t *testing.T) {
 // untilSession waits until a session is in a state by its record.
 func (s *scene) untilSession(name string, state jobs.SessionState) *jobs.Session {
 	s.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		r := s.record(name)
 		if r.State == state {
 			return r
@@ -225,7 +228,7 @@ func TestSessionsOfAccountsAreApart(t *testing.T) {
 func TestASessionWhoseWorkerDiedIsLostByName(t *testing.T) {
 	t.Parallel()
 	s := set(t, jobstest.Inside(t))
-	cmd, first := s.joined(hired{})
+	cmd, first := s.joined(hired{Lease: short})
 	_, second := s.joined(hired{})
 	s.mustOpen(first, "lost")
 	if _, err := s.sh("lost", "echo kept >/tmp/f"); err != nil {
@@ -277,24 +280,29 @@ func TestAMoveIsKilledAtEachStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &scene{t, s.Queue, s.url, s.dir}
-			killed := hired{KillAt: c.step}
-			froms, tos := hired{}, killed
+			killed := hired{KillAt: c.step, Lease: short}
+			froms, tos := hired{Lease: short}, killed
 			if c.from {
 				froms, tos = killed, froms
 			}
-			_, from := s.joined(froms)
-			_, to := s.joined(tos)
+			dying, from := s.joined(froms)
+			other, to := s.joined(tos)
+			if !c.from {
+				dying = other
+			}
 			s.mustOpen(from, name)
 			if _, err := s.sh(name, "echo "+name+" >/tmp/f"); err != nil {
 				t.Fatal(err)
 			}
-			// Who asks is told, or cut off; a session that went on is as it was.
-			short, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+			asked, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			_ = s.at("default", from).Do(short, http.MethodPost, "/more/sessions/"+name+"/move", doc{"to": to}, nil)
+			go func() {
+				_ = s.at("default", from).Do(asked, http.MethodPost, "/more/sessions/"+name+"/move", doc{"to": to}, nil)
+			}()
+			_ = dying.Wait() // it has come to the step
 			names := map[string]string{"from": from, "to": to, "third": third}
 			var now *jobs.Session
-			for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 				var err error
 				if now, err = s.look(third, name); err == nil && now.State == c.want && (c.at == "" || now.Worker == names[c.at]) {
 					break
@@ -306,7 +314,7 @@ func TestAMoveIsKilledAtEachStep(t *testing.T) {
 			if c.want == jobs.SessionLost {
 				return
 			}
-			for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 				got, err := s.sh(name, "cat /tmp/f")
 				if err == nil && got == name {
 					break
