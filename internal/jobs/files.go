@@ -102,6 +102,8 @@ func store(ctx context.Context, q *Queue, s *Spool) error {
 	return err
 }
 
+// fileInfo is what the servers say of a file of which all parts are there. Whoever puts one sends what is said of it before he knows whether its parts had
+// room: without them it is none.
 func (q *Queue) fileInfo(ctx context.Context, digest string) (*jetstream.ObjectInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTime)
 	defer cancel()
@@ -109,7 +111,18 @@ func (q *Queue) fileInfo(ctx context.Context, digest string) (*jetstream.ObjectI
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil, ErrNoFile
 	}
-	return info, err
+	if err != nil || info.Chunks == 0 {
+		return info, err
+	}
+	parts := "$O." + fileBucket + ".C." + info.NUID
+	have, err := q.streams[fileStream].Info(ctx, jetstream.WithSubjectFilter(parts))
+	if err != nil {
+		return nil, err
+	}
+	if have.State.Subjects[parts] != uint64(info.Chunks) {
+		return nil, ErrNoFile
+	}
+	return info, nil
 }
 
 // ErrNoFile: a file isn't there, or not any more.

@@ -314,7 +314,7 @@ func TestAMoveThatFitsNowhereStays(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		mib  int
-	}{{"the servers", 12}, {"the other worker", 4}} {
+	}{{"the servers", 20}, {"the other worker", 4}} {
 		if _, err := s.sh("work", fmt.Sprintf("head -c %d /dev/urandom >/tmp/f", c.mib<<20)); err != nil {
 			t.Fatal(err)
 		}
