@@ -242,6 +242,10 @@ func TestOCIHostile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	fifo := filepath.Join(s.dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	bind := func(src, dst string) func(object) {
 		return func(c object) {
 			c["mounts"] = append(c["mounts"].([]object), object{"destination": dst, "type": "bind", "source": src, "options": []string{"rbind", "rw"}})
@@ -261,7 +265,7 @@ func TestOCIHostile(t *testing.T) {
 		"a place in /proc":           {bind(volume, "/proc/sys"), 1, "/proc is the container's own"},
 		"the host's /proc":           {bind("/proc", "/p"), 1, "what is the kernel's"},
 		"the host's root":            {bind("/", "/h"), 1, "what is the kernel's"},
-		"the host's root as its own": {func(c object) { c["root"] = object{"path": "/proc/self/root"} }, 1, "refuses root.path /"},
+		"the host's root as its own": {func(c object) { c["root"] = object{"path": "/proc/thread-self/root"} }, 1, "refuses root.path /"},
 		"a device":                   {bind("/dev/null", "/n"), 1, "mounts of devices"},
 		"a device by mknod": {func(c object) {
 			c["linux"].(object)["devices"] = []object{{"path": "/dev/kmsg", "type": "c", "major": 1, "minor": 11}}
@@ -273,6 +277,9 @@ func TestOCIHostile(t *testing.T) {
 		"a field that isn't known": {func(c object) { c["linux"].(object)["netDevices"] = object{} }, 1, `unknown field "netDevices"`},
 		"a network that is no network": {func(c object) {
 			c["linux"].(object)["namespaces"] = []object{{"type": "mount"}, {"type": "ipc"}, {"type": "pid"}, {"type": "network", "path": "/proc/self/ns/pid"}}
+		}, 1, "setns"},
+		"a network that nobody ever writes to": {func(c object) {
+			c["linux"].(object)["namespaces"] = []object{{"type": "mount"}, {"type": "ipc"}, {"type": "pid"}, {"type": "network", "path": fifo}}
 		}, 1, "setns"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -169,7 +169,7 @@ func (c *Container) place() error {
 	if c.NetNS == "" {
 		return nil
 	}
-	fd, err := unix.Open(c.NetNS, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(c.NetNS, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: c.NetNS, Err: err}
 	}
