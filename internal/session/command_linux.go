@@ -16,11 +16,13 @@ import (
 	"syscall"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/serve"
+	"github.com/confine-run/confine/internal/unseen"
 	"github.com/confine-run/confine/status"
 )
 
@@ -214,10 +216,10 @@ func psCommand(ctx context.Context, args []string) (int, error) {
 	return 0, w.Flush()
 }
 
-// visible makes a line of text that can't move the cursor.
+// visible makes a line of text that can't move the cursor, nor be read in another order.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		if !unicode.IsPrint(r) || unseen.Is(r) {
 			return '?'
 		}
 		return r
