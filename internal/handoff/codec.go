@@ -214,9 +214,14 @@ func empty(k Kind) Frame {
 // Encode makes the bytes of a frame.
 func Encode(f Frame) []byte {
 	size := 256
-	switch f.kind() {
-	case KindBox, KindExec:
+	switch f := f.(type) {
+	case *Exec:
 		size = 8 << 10
+	case *Box:
+		size = 8 << 10
+		for i := range f.Mounts { // the files of /etc: to double the room for them touches twice as many pages, and copies
+			size += len(f.Mounts[i].Text)
+		}
 	}
 	c := codec{buf: make([]byte, 0, size)}
 	c.head(f.kind())

@@ -13,23 +13,22 @@ const MaxFrame = 64 << 20
 // SendFrame writes frame with its length before it, and fds with its first byte.
 // It never raises SIGPIPE.
 func SendFrame(sock int, frame []byte, fds ...int) error {
-	buf := make([]byte, 4, 4+len(frame))
 	n := uint32(len(frame))
-	buf[0], buf[1], buf[2], buf[3] = byte(n), byte(n>>8), byte(n>>16), byte(n>>24)
-	buf = append(buf, frame...)
+	head := []byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}
 	var oob []byte
 	if len(fds) > 0 {
 		oob = unix.UnixRights(fds...)
 	}
-	for len(buf) > 0 {
-		n, err := unix.SendmsgN(sock, buf, oob, nil, unix.MSG_NOSIGNAL)
+	for len(head)+len(frame) > 0 {
+		n, err := unix.SendmsgBuffers(sock, [][]byte{head, frame}, oob, nil, unix.MSG_NOSIGNAL)
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		buf, oob = buf[n:], nil
+		sent := min(n, len(head))
+		head, frame, oob = head[sent:], frame[n-sent:], nil
 	}
 	return nil
 }

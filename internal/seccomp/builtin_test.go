@@ -92,14 +92,29 @@ func TestReleasedPoliciesAreUnchanged(t *testing.T) {
 }
 
 func TestGeneratedProgramsAreUpToDate(t *testing.T) {
-	for _, b := range builtins {
-		if b.digest != b.policy.Digest() || len(b.programs) != len(tables) {
-			t.Errorf("%s: generated digest is %s, of %d programs", b.policy.Version, b.digest, len(b.programs))
+	for i, b := range builtins {
+		// b is a copy, which is really compiled.
+		keeps, err := b.policy.With(KeepCPUs)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, g := range b.programs {
-			// b is a copy, which is really compiled.
-			if f := compiled(t, &b.policy, b.action, g.arch); !slices.Equal(f.Program, g.program) {
-				t.Errorf("%s %s %s: the generated program is not what the policy compiles to", b.policy.Version, g.arch, b.action)
+		kept, err := builtins[i].policy.With(KeepCPUs)
+		if again, _ := builtins[i].policy.With(KeepCPUs); err != nil || again != kept || kept.Digest() != keeps.Digest() {
+			t.Errorf("%s with %s: %p and %p, %s and %s, %v", b.policy.Version, KeepCPUs, kept, again, kept.Digest(), keeps.Digest(), err)
+		}
+		for _, c := range []struct {
+			made             made
+			policy, compiled *Policy
+		}{{b.made, &b.policy, &builtins[i].policy}, {b.keepsCPUs, keeps, kept}} {
+			if c.made.digest != c.policy.Digest() || len(c.made.programs) != len(tables) {
+				t.Errorf("%s: generated digest is %s, of %d programs", c.policy.Version, c.made.digest, len(c.made.programs))
+			}
+			for _, g := range c.made.programs {
+				for _, p := range []*Policy{c.policy, c.compiled} {
+					if f := compiled(t, p, b.action, g.arch); !slices.Equal(f.Program, g.program) || f.Digest != c.made.digest || f.Version != c.policy.Version {
+						t.Errorf("%s %s %s: the generated program is not what the policy compiles to", p.Version, g.arch, b.action)
+					}
+				}
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package seccomp
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 )
 
 // Filter is a policy compiled for one architecture and one action.
@@ -39,13 +40,16 @@ func (p *Policy) Compile(action Action, arch string) (*Filter, error) {
 	f := &Filter{Kind: p.Kind, Version: p.Version, Notices: p.Notices, policy: p, table: t, action: action}
 	for i := range builtins {
 		b := &builtins[i]
+		made := &b.made
 		if p != &b.policy {
-			continue
+			if made = &b.keepsCPUs; p != keepers[i].Load() {
+				continue
+			}
 		}
-		f.Digest = b.digest
-		for j := range b.programs {
-			if made := &b.programs[j]; made.arch == arch && action == b.action {
-				f.Program = slices.Clone(made.program)
+		f.Digest = made.digest
+		for j := range made.programs {
+			if program := &made.programs[j]; program.arch == arch && action == b.action {
+				f.Program = slices.Clone(program.program)
 				return f, nil
 			}
 		}
@@ -60,11 +64,19 @@ func (p *Policy) Compile(action Action, arch string) (*Filter, error) {
 	return f, nil
 }
 
-// builtin is a policy that ships, with its programs for the action that the profiles give it.
+// builtin is a policy that ships, with what it is compiled to for the action that the profiles give it.
 type builtin struct {
-	policy   Policy
+	policy    Policy
+	action    Action
+	made      made
+	keepsCPUs made // with KeepCPUs, which most runs have
+}
+
+// keepers are the builtins with KeepCPUs, once they were asked for.
+var keepers [len(builtins)]atomic.Pointer[Policy]
+
+type made struct {
 	digest   string
-	action   Action
 	programs []program
 }
 
@@ -127,6 +139,20 @@ func (a Addition) Rules() []Rule {
 
 // With lays additions over a policy.
 func (p *Policy) With(all ...Addition) (*Policy, error) {
+	laid, err := p.with(all)
+	if len(all) != 1 || all[0] != KeepCPUs || err != nil {
+		return laid, err
+	}
+	for i := range builtins {
+		if p == &builtins[i].policy {
+			keepers[i].CompareAndSwap(nil, laid)
+			return keepers[i].Load(), nil
+		}
+	}
+	return laid, nil
+}
+
+func (p *Policy) with(all []Addition) (*Policy, error) {
 	for i, name := range all {
 		if name == BeyondStrict {
 			if i > 0 || p != Builtin("default") {
