@@ -111,13 +111,16 @@ func (l Leaving) departs(token string) (*Departure, func(), error) {
 	return nil, nil, fmt.Errorf("a departure with that token: %w", ErrNotFound)
 }
 
-// Return has it go on here: nobody took it in.
+// Return has it go on here: nobody took it in. One that has ended meanwhile, as one that has arrived, doesn't.
 func (l Leaving) Return(token string) error {
 	now, done, err := l.departs(token)
 	if err != nil {
 		return err
 	}
 	defer done()
+	if l.s.Ended() != nil {
+		return backend.ErrClosed
+	}
 	d := &l.s.departing
 	err = d.back()
 	d.mu.Lock()

@@ -269,6 +269,42 @@ func TestForksAreAllThereOrNone(t *testing.T) {
 	}
 }
 
+// What has arrived elsewhere isn't said to go on here; that it has arrived can be said twice.
+func TestADepartureHasOneEnd(t *testing.T) {
+	w := newWorld(t, nil)
+	r := request("")
+	r.Origin = []byte("{}")
+	for _, arrives := range []bool{true, false} {
+		b, err := w.Create(t.Context(), me, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := sandboxes.LeavingOf(b)
+		d, err := l.Depart(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Return("another"); !errors.Is(err, sandboxes.ErrNotFound) {
+			t.Errorf("by another token: %v", err)
+		}
+		if arrives {
+			if first, again := l.Arrived(d.Token, "x"), l.Arrived(d.Token, "x"); first != nil || again != nil || b.Ended() == nil {
+				t.Errorf("%v, %v, %v", first, again, b.Ended())
+			}
+			if err := l.Return(d.Token); !errors.Is(err, backend.ErrClosed) {
+				t.Errorf("one that has arrived goes on here: %v", err)
+			}
+			continue
+		}
+		if err := l.Return(d.Token); err != nil || l.Now() != nil || b.Ended() != nil {
+			t.Errorf("%v, %+v, %v", err, l.Now(), b.Ended())
+		}
+		if err := l.Arrived(d.Token, "x"); !errors.Is(err, sandboxes.ErrNotFound) {
+			t.Errorf("one that went on here has arrived: %v", err)
+		}
+	}
+}
+
 func TestAForkOutlivesWhatItWasForkedFrom(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.create(me, "")
