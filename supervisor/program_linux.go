@@ -51,6 +51,7 @@ func ofProgram(namespaces uintptr) ([]linux.Call, error) {
 			Args: [5]uintptr{0, uintptr(unsafe.Pointer(empty)), unix.AT_EMPTY_PATH, uintptr(unsafe.Pointer(attr)), unsafe.Sizeof(*attr)}},
 		{Name: callStat, Nr: unix.SYS_NEWFSTATAT, From: file, Same: &st.ids, Keep: empty,
 			Args: [5]uintptr{0, uintptr(unsafe.Pointer(empty)), uintptr(unsafe.Pointer(&st.ids[1])), unix.AT_EMPTY_PATH}},
+		{Name: "dup3 of the program", Nr: unix.SYS_DUP3, From: file, Args: [5]uintptr{0, linux.ProgramFD}},
 		linux.ExecFrom(file, childArgv, childEnv),
 	}, nil
 }

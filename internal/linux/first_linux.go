@@ -22,8 +22,10 @@ type First struct {
 // roomBelow is how much Begin uses of the stack below its own.
 const roomBelow = 2 * unix.PathMax
 
-// FirstSock is the number of the descriptor that the process has of a socket, the other end of which is Take's.
-const FirstSock = 3
+// FirstSock is the number of the descriptor that the process has of a socket, the other end of which is Take's, and ProgramFD that
+// of the mount that it was executed by. To close that one unmounts it, which waits until no processor looks at the tree any
+// more: there is a better moment.
+const FirstSock, ProgramFD = 3, 4
 
 // Begin makes the process, if it is wanted, and sets the slack of this one. It is for the first instruction, with the stack as
 // the kernel has made it and room below. Nothing is initialised yet but what the linker wrote, so nothing here may grow a stack,
@@ -164,6 +166,14 @@ func (f *First) execute(room unsafe.Pointer) (errno uintptr) {
 		return errno
 	case st.Dev != is.Dev || st.Ino != is.Ino:
 		return uintptr(unix.ESTALE)
+	}
+	if file == ProgramFD {
+		errno = call(unix.SYS_FCNTL, file, unix.F_SETFD, 0, 0)
+	} else {
+		errno = call(unix.SYS_DUP3, file, ProgramFD, 0, 0)
+	}
+	if errno != 0 {
+		return errno
 	}
 	argv := [3]uintptr{address(f.Argv[0]), address(f.Argv[1])}
 	env := [3]uintptr{address(f.Env[0]), address(f.Env[1])}

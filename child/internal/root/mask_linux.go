@@ -191,9 +191,13 @@ func (k *masker) copyMask(m *mask, dir bool) (err error) {
 	return fault.Of("open_tree", "mask", err)
 }
 
-// close lets go of the masks.
+// close lets go of the masks. A copy that is left is mounted on the first: else to close it would unmount it, and each unmount waits until
+// no processor looks at the tree any more.
 func (k *masker) close() {
 	for _, m := range k.masks {
+		if m.copy > 0 {
+			_ = moveMount(m.copy, m.first, "")
+		}
 		for _, fd := range [...]int{m.first, m.copy} {
 			if fd > 0 {
 				_ = unix.Close(fd)

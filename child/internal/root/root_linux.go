@@ -7,6 +7,7 @@ import (
 
 	"github.com/confine-run/confine/child/internal/fault"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // Builder builds a root.
@@ -236,6 +237,7 @@ func (b *Builder) finishRoot() error {
 func (b *Builder) pivot() error {
 	b.forget("/")
 	b.masker.close()
+	stowProgram()
 	if !b.image { // else the corner lies beneath the root, and goes with the old one
 		if err := b.finishRoot(); err != nil {
 			return err
@@ -261,6 +263,15 @@ func (b *Builder) pivot() error {
 	}
 	_ = unix.Close(b.fd)
 	return nil
+}
+
+// stowProgram mounts what this program was executed by in the old root, with which it is unmounted.
+func stowProgram() {
+	var own, is unix.Stat_t
+	if unix.Fstat(linux.ProgramFD, &is) == nil && unix.Stat("/proc/self/exe", &own) == nil && own.Dev == is.Dev && own.Ino == is.Ino {
+		_ = moveMount(linux.ProgramFD, unix.AT_FDCWD, "/dev/null")
+		_ = unix.Close(linux.ProgramFD)
+	}
 }
 
 // empty makes the empty directory, or file, that masks are made of, and opens it.
