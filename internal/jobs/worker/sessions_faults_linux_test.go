@@ -471,12 +471,9 @@ func TestAMoveIsCutOffAtEachStep(t *testing.T) {
 			if _, err := s.sh(c.step, "echo "+c.step+" >/tmp/f"); err != nil {
 				t.Fatal(err)
 			}
-			asked, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			go func() {
-				_ = s.at("default", from).Do(asked, http.MethodPost, "/more/sessions/"+c.step+"/move", doc{"to": to}, nil)
-			}()
+			enough := s.keepMoving(from, c.step, to)
 			s.eventually("the step is reached", func() bool { _, err := os.Stat(at); return err == nil })
+			enough()
 			link.Cut()
 			_ = os.Remove(at)
 			names := map[string]string{"from": from, "to": to, "third": third}

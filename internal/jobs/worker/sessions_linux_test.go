@@ -106,13 +106,17 @@ func (s *scene) record(name string) *jobs.Session {
 // look asks a worker about a session.
 func (s *scene) look(worker, name string) (*jobs.Session, error) {
 	var now jobs.Session
-	err := s.at("default", worker).Do(s.Context(), http.MethodPost, "/more/sessions/"+name+"/look", nil, &now)
+	patient, cancel := context.WithTimeout(s.Context(), time.Minute)
+	defer cancel()
+	err := s.at("default", worker).Do(patient, http.MethodPost, "/more/sessions/"+name+"/look", nil, &now)
 	return &now, err
 }
 
 func (s *scene) move(from, name, to string) (*jobs.Session, error) {
 	var now jobs.Session
-	err := s.at("default", from).Do(s.Context(), http.MethodPost, "/more/sessions/"+name+"/move", doc{"to": to}, &now)
+	patient, cancel := context.WithTimeout(s.Context(), time.Minute)
+	defer cancel()
+	err := s.at("default", from).Do(patient, http.MethodPost, "/more/sessions/"+name+"/move", doc{"to": to}, &now)
 	return &now, err
 }
 
@@ -294,12 +298,15 @@ func TestAMoveIsKilledAtEachStep(t *testing.T) {
 			if _, err := s.sh(name, "echo "+name+" >/tmp/f"); err != nil {
 				t.Fatal(err)
 			}
-			asked, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			go func() {
-				_ = s.at("default", from).Do(asked, http.MethodPost, "/more/sessions/"+name+"/move", doc{"to": to}, nil)
-			}()
-			_ = dying.Wait() // it has come to the step
+			enough := s.keepMoving(from, name, to)
+			died := make(chan error, 1)
+			go func() { died <- dying.Wait() }()
+			select {
+			case <-died: // it has come to the step
+			case <-time.After(time.Minute):
+				t.Fatal("the step was never reached")
+			}
+			enough()
 			names := map[string]string{"from": from, "to": to, "third": third}
 			var now *jobs.Session
 			for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -325,6 +332,18 @@ func TestAMoveIsKilledAtEachStep(t *testing.T) {
 			}
 		})
 	}
+}
+
+// keepMoving asks for a move until somebody has enough of that: on a host that is busy, servers may not answer at first.
+func (s *scene) keepMoving(from, name, to string) (enough func()) {
+	asked, enough := context.WithCancel(s.Context())
+	go func() {
+		for asked.Err() == nil {
+			_ = s.at("default", from).Do(asked, http.MethodPost, "/more/sessions/"+name+"/move", doc{"to": to}, nil)
+		}
+	}()
+	s.Cleanup(enough)
+	return enough
 }
 
 func TestManyBytesGoThroughASession(t *testing.T) {
