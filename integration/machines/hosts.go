@@ -49,7 +49,7 @@ var machines = []machine{
 	{name: "v2-root", kernel: "6.12", place: orders.Plain, cgroups: orders.Unified, cpus: 2,
 		what:    "cgroup v2, nothing that manages it, as root",
 		scripts: [][]string{tree, walls, single, severalCPUs, {"overlay_review", "network_names"}},
-		few:     [][]string{groups, severalCPUs}}, // the others don't ask for cgroups: root's tests on the host have them
+		few:     [][]string{groups, severalCPUs, {"filesystem_outside"}}}, // the others don't ask for cgroups: root's tests on the host have them
 	{name: "systemd-user", kernel: "6.12", place: orders.Session, user: true,
 		what:    "cgroup v2, systemd, as an ordinary user in a delegated cgroup",
 		scripts: [][]string{tree},
