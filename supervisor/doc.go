@@ -37,7 +37,8 @@
 //     child after every change of ids that clears it; in between, and for a
 //     parent that died before, the end of the socket says the same.
 //   - PDEATHSIG fires when the thread that forked ends, so one thread forks all children, and lives as long as the process:
-//     one that does nothing else and has no goroutine (linux.BeginForkExec).
+//     one that does nothing else and has no goroutine (linux.BeginForkExec). The child that the first instruction of the process
+//     has begun (linux.First) is the first thread's, which a Go program never ends either.
 //
 // # Causes
 //

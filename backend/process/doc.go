@@ -5,12 +5,13 @@
 //
 // One run, in the order in which it happens. The words on the left are functions.
 //
+//	main.entry, cli.Begin     the first instruction: begins a child, if this looks like a run (linux.First), and then the Go runtime
 //	main.main                 is this process the inside of a run (Init), or the command line?
 //	cli.Main                  words and files → config.Resolve → Policy
 //	cli.runConfined           connects streams, terminal and signals
 //	Execute, carryOut         unpacks an image; then, from the highest tier down:
 //	  prepare                 begins three things at once, and waits for them:
-//	    supervisor.Prepare      the child is cloned into the namespaces of the tier, and waits for its plan
+//	    supervisor.Prepare      the child is cloned into the namespaces of the tier, if it was not begun before, and waits for its plan
 //	    makeGroup               the run's cgroup
 //	    newPlan                 the plan and its ledger, see below
 //	  Prepared.Run            package supervisor carries the plan out
