@@ -85,15 +85,15 @@ func (s *e2bSide) owner(r *http.Request) (sandboxes.Owner, error) {
 
 // answer answers a request, and one that makes a sandbox and has an Idempotency-Key once.
 func (s *e2bSide) answer(w http.ResponseWriter, r *http.Request) {
-	s.stats.requests.Add(1)
+	owner, err := s.owner(r)
+	s.stats.count(owner, counts{requests: 1})
 	if r.Method != http.MethodPost || r.Header.Get("Idempotency-Key") == "" || !strings.HasSuffix(r.URL.Path, "/sandboxes") {
 		s.api.ServeHTTP(w, r)
 		return
 	}
-	c := &call{w: w, Request: r, bodies: &s.bodies, control: http.NewResponseController(w)}
+	c := &call{w: w, Request: r, owner: owner, bodies: &s.bodies, control: http.NewResponseController(w)}
 	defer c.over()
-	var err error
-	if c.owner, err = s.owner(r); err == nil {
+	if err == nil {
 		err = s.once(func(c *call) error {
 			s.api.ServeHTTP(c.w, c.Request)
 			return nil

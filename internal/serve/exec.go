@@ -134,7 +134,7 @@ func (s *Server) exec(c *call) error {
 	if err != nil {
 		return err
 	}
-	s.stats.execs.Add(1)
+	s.stats.count(c.owner, counts{execs: 1})
 	var reader *sandboxes.Reader
 	follow := func(r *sandboxes.Reader) { reader = r }
 	if d.Detach {

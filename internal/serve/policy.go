@@ -34,7 +34,7 @@ func (d policyDoc) settings() ([]config.Setting, error) {
 	for _, key := range names {
 		o := config.LookupOption(strings.ReplaceAll(key, "_", "-"))
 		if o == nil || strings.Contains(key, "-") || o.Run && o.Name != "profile" || o.FileOnly {
-			return nil, fail(http.StatusUnprocessableEntity, codePolicy, strconv.Quote(key)+" is no option of a policy").hint("docs/POLICY.md lists them; write _ for -")
+			return nil, fail(http.StatusUnprocessableEntity, codePolicy, strconv.Quote(key)+" is no option of a policy").hint("docs/OPTIONS.md lists them; write _ for -")
 		}
 		words, err := wordsOf(d[key], o.IsList())
 		if err != nil {

@@ -174,7 +174,11 @@ type poolDoc struct {
 	pool.Stats
 }
 
+// list is for the user whom the server runs as: what is counted is everybody's claims.
 func (s poolRoutes) list(c *call) error {
+	if !keeper(c.owner) {
+		return fail(http.StatusForbidden, codeForbidden, "pools are shown to the user whom the server runs as").hint("ask on its unix socket, as that user")
+	}
 	all := []poolDoc{}
 	for _, p := range s.pools {
 		all = append(all, poolDoc{p.profile, p.kind, p.Stats()})

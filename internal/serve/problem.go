@@ -67,6 +67,10 @@ func fail(code int, what, detail string) *problem {
 	return &problem{Type: "about:blank", Title: http.StatusText(code), Status: code, Code: what, Detail: detail}
 }
 
+func ended(end *sandboxes.End) *problem {
+	return fail(http.StatusGone, codeEnded, "the sandbox has ended: "+end.Reason).hint("POST /v1/sandboxes opens another")
+}
+
 func (p *problem) hint(hint string) *problem {
 	p.Hint = hint
 	return p

@@ -55,7 +55,7 @@ func (s *Server) run(c *call) error {
 	if err := (poolRoutes{s}).forRun(&request, &d); err != nil {
 		return err
 	}
-	s.stats.runs.Add(1)
+	s.stats.count(c.owner, counts{runs: 1})
 	b, err := s.Manager.Create(c.Context(), c.owner, request)
 	if err != nil {
 		return err

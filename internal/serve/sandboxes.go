@@ -185,7 +185,7 @@ func (s *Server) standing(c *call) (b *sandboxes.Sandbox, done func(), err error
 		return nil, nil, err
 	}
 	if end := b.Ended(); end != nil {
-		return nil, nil, fail(http.StatusGone, codeEnded, "the sandbox has ended: "+end.Reason)
+		return nil, nil, ended(end)
 	}
 	if sandboxes.LeavingOf(b).Now() != nil {
 		return nil, nil, fail(http.StatusConflict, codeConflict, sandboxes.ErrDeparting.Error()).hint("say once more where to, or that it stays")

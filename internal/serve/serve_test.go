@@ -523,6 +523,17 @@ func TestTCPNeedsATokenAndItsOwnName(t *testing.T) {
 	c.refused(404, codeNotFound, "GET", box, nil)
 	c.refused(404, codeNotFound, "DELETE", box, nil)
 	c.refused(404, codeNotFound, "POST", "/v1/sandboxes/mine/exec", doc{"argv": []string{"echo"}})
+	// What others have asked for, and the pools, are shown to the server's own user alone.
+	c.head["Authorization"] = "Bearer " + two
+	if _, body := c.send("GET", "/v1/metrics", nil); !bytes.Contains(body, []byte("\nconfine_requests_total 4\n")) || !bytes.Contains(body, []byte("\nconfine_problems_total 3\n")) {
+		t.Errorf("%s", body)
+	}
+	c.refused(403, codeForbidden, "GET", "/v1/pools", nil)
+	for owner, want := range map[sandboxes.Owner]int64{OwnerOf(os.Geteuid()): 11, "nobody": 0} {
+		if got := other.stats.shown(owner).requests; got != want {
+			t.Errorf("%q is told of %d requests, and not of %d", owner, got, want)
+		}
+	}
 	for _, host := range []string{"localhost", "127.0.0.1", "192.0.2.1"} { // no names but these
 		c.head = map[string]string{"Authorization": "Bearer " + one, "Host": net.JoinHostPort(host, strings.Split(l.Addr().String(), ":")[1])}
 		c.want(200, "GET", "/v1/sandboxes", nil, nil)

@@ -200,7 +200,7 @@ func (c *call) ended(err error) error {
 	defer cancel()
 	select {
 	case <-c.box.Done():
-		return fail(http.StatusGone, codeEnded, "the sandbox has ended: "+c.box.Ended().Reason)
+		return ended(c.box.Ended())
 	case <-ctx.Done():
 		return err
 	}
@@ -219,7 +219,6 @@ func impatient(w http.ResponseWriter) (left func()) {
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[string]route) {
 	c := &call{w: w, Request: r, peer: sockets.PeerOf(r), pace: s.pace, control: http.NewResponseController(w)}
-	s.stats.requests.Add(1)
 	method := r.Method
 	if _, ok := methods[method]; !ok && method == http.MethodHead {
 		method = http.MethodGet
@@ -229,6 +228,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[strin
 	if !route.open {
 		c.owner, err = s.authenticate(r)
 	}
+	s.stats.count(c.owner, counts{requests: 1})
 	switch {
 	case err != nil:
 	case methods == nil:
@@ -253,7 +253,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[strin
 		err = c.ended(route.do(c))
 	}
 	if err != nil {
-		s.stats.problems.Add(1)
+		s.stats.count(c.owner, counts{problems: 1})
 		refuse(w, err)
 	}
 }

@@ -246,7 +246,7 @@ func (s departureRoutes) begin(c *call) error {
 		return err
 	}
 	if end := b.Ended(); end != nil {
-		return fail(http.StatusGone, codeEnded, "the sandbox has ended: "+end.Reason)
+		return ended(end)
 	}
 	d, err := sandboxes.LeavingOf(b).Depart(c.Context())
 	if err != nil {
