@@ -23,6 +23,8 @@ type diagnosis struct {
 	Checks []host.Result `json:"checks"`
 	// Selftest are the attempts that would get through under that profile, by its ledger.
 	Selftest []selftest.Foretold `json:"selftest"`
+
+	privileged bool // runs go on without a user namespace
 }
 
 // doctorCommand tries what this host can do.
@@ -47,7 +49,7 @@ func doctorCommand(s *session, line *Line) (int, error) {
 			d.OK = false
 		}
 	}
-	d.Selftest = s.forecast()
+	d.Selftest, d.privileged = s.forecast(), host.Current().Privileged()
 	return s.show(d.OK, asJSON, d, d.text)
 }
 
@@ -105,6 +107,9 @@ func (d *diagnosis) text() string {
 		t.line("the profile \"default\" can be enforced in full")
 	} else {
 		t.line("the profile \"default\" can't be enforced in full: see the answers in capital letters")
+		if d.privileged {
+			t.line("as root, runs go on without what needs a user namespace: \"confine explain -- true\" shows what holds")
+		}
 	}
 	return strings.TrimPrefix(t.String(), "\n")
 }

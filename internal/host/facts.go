@@ -125,9 +125,13 @@ func (f *Facts) Capable(capability uint) bool {
 	return f.status.get(f.askStatus).capEff&(1<<capability) != 0
 }
 
-const capSysAdmin = 21
+const (
+	capSysAdmin = 21
+	capSetfcap  = 31
+)
 
-func (f *Facts) privileged() bool { return f.Capable(capSysAdmin) }
+// Privileged: runs can have namespaces without a user namespace.
+func (f *Facts) Privileged() bool { return f.Capable(capSysAdmin) }
 
 type procStatus struct {
 	found   bool

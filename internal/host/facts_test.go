@@ -81,12 +81,12 @@ func TestFactsOfSettings(t *testing.T) {
 	if n, ok := f.MaxUserNamespaces(); n != 0 || !ok {
 		t.Errorf("max_user_namespaces: %d, %v", n, ok)
 	}
-	if !f.AppArmorRestrictsUserns() || !f.UsernsCloneForbidden() || !f.ProcMounted() || f.SeccompMode() != 2 || f.privileged() {
+	if !f.AppArmorRestrictsUserns() || !f.UsernsCloneForbidden() || !f.ProcMounted() || f.SeccompMode() != 2 || f.Privileged() {
 		t.Error("a setting was not read")
 	}
 	f = with("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "0\n",
 		"/proc/sys/kernel/unprivileged_userns_clone", "1\n", "/proc/self/status", statusRoot)
-	if f.AppArmorRestrictsUserns() || f.UsernsCloneForbidden() || !f.privileged() || f.SeccompMode() != 0 {
+	if f.AppArmorRestrictsUserns() || f.UsernsCloneForbidden() || !f.Privileged() || f.SeccompMode() != 0 {
 		t.Error("a setting was read as its opposite")
 	}
 }

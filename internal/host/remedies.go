@@ -48,7 +48,7 @@ func settings() []remedy {
 		},
 		{
 			name: "unprivileged_userns_clone is 0", reason: status.UsernsDenied, probes: " userns ",
-			when: func(f *Facts, _ syscall.Errno) bool { return f.UsernsCloneForbidden() && !f.privileged() },
+			when: func(f *Facts, _ syscall.Errno) bool { return f.UsernsCloneForbidden() && !f.Privileged() },
 			hint: say("as root: sysctl -w kernel.unprivileged_userns_clone=1 (and in /etc/sysctl.d/ to keep it)"),
 		},
 	}
@@ -58,6 +58,13 @@ func settings() []remedy {
 func surroundings() []remedy {
 	return []remedy{
 		{
+			name: "no CAP_SETFCAP", reason: status.UsernsDenied, probes: " uid_map ",
+			when: func(f *Facts, errno syscall.Errno) bool {
+				return denied(f, errno) && f.Privileged() && !f.Capable(capSetfcap)
+			},
+			hint: say("since Linux 5.12 root maps itself into a user namespace by CAP_SETFCAP, which is missing: give it (docker and podman: --cap-add SETFCAP; systemd: CapabilityBoundingSet=; setpriv, capsh: leave it in the bounding set); without it root goes on with the other namespaces"),
+		},
+		{
 			name: "chroot", reason: status.UsernsDenied, probes: " userns ",
 			when: func(f *Facts, errno syscall.Errno) bool { return denied(f, errno) && f.Chrooted() },
 			hint: say("the kernel gives no user namespace in a chroot: enter the tree with a mount namespace and pivot_root (unshare --mount, bwrap, systemd-nspawn) instead of chroot"),
@@ -65,7 +72,7 @@ func surroundings() []remedy {
 		{
 			name: "AppArmor", reason: status.UsernsDeniedAppArmor, probes: usernsProbes,
 			when: func(f *Facts, errno syscall.Errno) bool {
-				return denied(f, errno) && f.AppArmorRestrictsUserns() && !f.privileged()
+				return denied(f, errno) && f.AppArmorRestrictsUserns() && !f.Privileged()
 			},
 			hint: say("as root, for this program: write the profile that `confine doctor` prints to " + appArmorFile +
 				" and run apparmor_parser -r " + appArmorFile +
