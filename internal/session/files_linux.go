@@ -143,7 +143,8 @@ func standing(word string) (*info, error) {
 }
 
 func errEnded(word string, i *info) error {
-	return &config.UsageError{Msg: fmt.Sprintf("the session %s has ended: %s", word, i.Ended.Reason)}
+	return &config.UsageError{Msg: fmt.Sprintf("the session %s has ended: %s", word, i.Ended.Reason),
+		Hint: "confine session start opens another; confine session list shows those that stand"}
 }
 
 // bury removes the files of sessions that ended a day ago or more; with all, of all that have ended.

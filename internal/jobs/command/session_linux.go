@@ -162,7 +162,8 @@ func (f *far) standing(ctx context.Context, word string) (jobs.KeptSession, erro
 }
 
 func (f *far) ended(ctx context.Context, k *jobs.KeptSession) error {
-	e := &config.UsageError{Msg: fmt.Sprintf("the session %s has ended: %s", k.Key.Name, visible(k.Reason))}
+	e := &config.UsageError{Msg: fmt.Sprintf("the session %s has ended: %s", k.Key.Name, visible(k.Reason)),
+		Hint: "the same with start in place of the command opens another; with list it shows those that stand"}
 	if k.State == jobs.SessionLost {
 		e.Msg = fmt.Sprintf("the session %s is lost: %s", k.Key.Name, visible(k.Reason))
 		e.Hint = "there is no snapshot of it on the servers"
