@@ -4,7 +4,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -40,4 +42,17 @@ func constants[T ~string](t *testing.T, typeName string) []T {
 		t.Fatalf("no constants of type %s", typeName)
 	}
 	return all
+}
+
+func TestTheManualNamesEveryStatusAndCause(t *testing.T) {
+	text, err := os.ReadFile("../docs/REPORT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := constants[string](t, "Status")
+	for _, word := range append(words, constants[string](t, "Cause")...) {
+		if !strings.Contains(string(text), "`"+word+"`") {
+			t.Errorf("docs/REPORT.md doesn't name %s", word)
+		}
+	}
 }
