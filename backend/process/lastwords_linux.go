@@ -76,6 +76,7 @@ func (p *Plan) writesNothing(_ *config.Resolved, text string) hint.Notice {
 	if who, what, ok := strings.Cut(said, ": "); ok && path.IsAbs(who) && !hostfs.Under(who, p.Exec.Dir) {
 		said = what // the path of a program
 	}
+	said = lastClause(said)
 	elsewhere := slices.ContainsFunc(p.namesIn(said), func(name string) bool { return !hostfs.Under(name, p.Exec.Dir) })
 	s := p.see(p.Exec.Dir, explain.Write)
 	if elsewhere || s.Granted || s.Reason != explain.ReadOnly || s.Rule.Origin.Option != view.FromWorkdir {
@@ -83,6 +84,18 @@ func (p *Plan) writesNothing(_ *config.Resolved, text string) hint.Notice {
 	}
 	return hint.Notice{Text: "the current directory is shown read-only",
 		Remedy: "--workdir overlay takes what is written, and keeps it apart; --workdir rw lets the command change the directory itself"}
+}
+
+// lastClause is what a line says of one name: "copying /tmp/a.out: open app: read-only file system" is about app.
+func lastClause(line string) string {
+	small := strings.ToLower(line)
+	for _, words := range readOnly {
+		if at := strings.Index(small, words); at > 0 && len(small) == len(line) {
+			before := strings.TrimSuffix(line[:at], ": ")
+			return before[strings.LastIndex(before, ": ")+1:] + " " + line[at:]
+		}
+	}
+	return line
 }
 
 // refusals are what programs say of ECONNREFUSED, in small letters.

@@ -5,6 +5,20 @@ import (
 	"testing"
 )
 
+func TestAReadOnlyNameIsTheLastOneBeforeTheWords(t *testing.T) {
+	for line, want := range map[string][]string{
+		"go build w: copying /tmp/go-build1/a.out: open app: read-only file system": nil,
+		"go build w: copying a.out: open /usr/x: read-only file system":             {"/usr/x"},
+		"touch: cannot touch '/usr/x': Read-only file system":                       {"/usr/x"},
+		"OSError: [Errno 30] Read-only file system: '/usr/x'":                       {"/usr/x"},
+		"/usr/x: other words": {"/usr/x"},
+	} {
+		if got := namesIn(lastClause(line), "/home/u", "/w"); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
 func TestPortsOfTheLoopbackAreFoundInWhatProgramsSay(t *testing.T) {
 	for text, want := range map[string][]string{
 		"dial tcp 127.0.0.1:5432: connect: connection refused":                  {"5432"},

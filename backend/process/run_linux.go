@@ -11,6 +11,7 @@ import (
 	"github.com/confine-run/confine/child"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor"
@@ -211,27 +212,30 @@ func failureOf(e *status.SetupError) host.Failure {
 func explained(r *status.Report, policy *config.Policy, command *Command) *status.Report {
 	if e := r.SetupError; e != nil && e.Errno != 0 {
 		why := diagnose(host.Current(), e)
-		reason, hint := why.reason, why.hint
+		reason, remedy := why.reason, why.hint
 		if e.Op == "seccomp" && syscall.Errno(e.Errno) == syscall.EBUSY {
 			reason = status.ListenerTaken
-			hint = "a program above this one listens to its system calls, and there can be one: run it outside of that sandbox; or --allow-partial network goes on without a network"
+			remedy = "a program above this one listens to its system calls, and there can be one: run it outside of that sandbox; or --allow-partial network goes on without a network"
 		}
 		if e.Op == "seccomp" && syscall.Errno(e.Errno) == syscall.EMFILE {
-			reason, hint = "", "the limit on open files is too low for the command to be started: --file-descriptors sets another"
+			reason, remedy = "", "the limit on open files is too low for the command to be started: --file-descriptors sets another"
+		}
+		if e.Op != "seccomp" && syscall.Errno(e.Errno) == syscall.EMFILE {
+			remedy = hint.FewDescriptors
 		}
 		if e.Step == "publish" {
 			switch syscall.Errno(e.Errno) {
 			case syscall.EADDRINUSE:
-				hint = "something listens on that port already: --publish takes another in front of the colon"
+				remedy = "something listens on that port already: --publish takes another in front of the colon"
 			case syscall.EACCES:
-				hint = "low ports are root's to listen on: --publish takes another in front of the colon, such as 8080"
+				remedy = "low ports are root's to listen on: --publish takes another in front of the colon, such as 8080"
 			}
 		}
 		if e.Op == handoff.OpNested {
-			reason, hint = status.OverlayNestedMount, nestedHint
+			reason, remedy = status.OverlayNestedMount, nestedHint
 		}
 		if e.Hint == "" {
-			e.Hint = hint
+			e.Hint = remedy
 		}
 		if reason != "" {
 			for c, entry := range r.Enforced {

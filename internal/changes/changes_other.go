@@ -15,6 +15,7 @@ type Run struct{ m *manifest }
 
 func Read(Tree, Limits) (*Set, error)                        { return nil, ErrNotSupported }
 func OpenStore(string) (*Store, error)                       { return nil, ErrNotSupported }
+func Keepable(string) error                                  { return nil }
 func FindStore(string) (*Store, error)                       { return nil, ErrNotSupported }
 func (*Store) Close() error                                  { return nil }
 func (*Store) Keep(Keeping) (string, int, error)             { return "", 0, ErrNotSupported }

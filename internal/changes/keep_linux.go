@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -13,6 +14,16 @@ import (
 
 	"github.com/confine-run/confine/internal/linux"
 )
+
+// Keepable says beforehand whether a directory of kept runs could be written: the nearest on the way to it that is there has to be writable.
+func Keepable(dir string) error {
+	for at := dir; ; at = filepath.Dir(at) {
+		err := unix.Faccessat(unix.AT_FDCWD, at, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+		if err != unix.ENOENT || at == filepath.Dir(at) {
+			return failed("make", dir, err)
+		}
+	}
+}
 
 // Keep stores the changes of a run, and gives its id; none if nothing changed. Partly counts
 // those that couldn't be kept whole, which are never applied: see Entry.Unkept. It reads the trees'

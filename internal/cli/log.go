@@ -2,9 +2,11 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
@@ -39,6 +41,9 @@ type record struct {
 // failure is said even when quiet: without it a non-zero exit would explain nothing.
 func (l *logger) failure(err error) {
 	msg, remedy := hint.Split(err)
+	if remedy == "" && errors.Is(err, syscall.EMFILE) {
+		remedy = hint.FewDescriptors
+	}
 	l.emit(record{Level: "error", Msg: msg, Hint: remedy})
 }
 

@@ -248,7 +248,7 @@ func (l *logger) readOnly(overlay status.Enforcement, trees []string) {
 }
 
 // changed says what a run changed in overlays, and what becomes of it.
-func (l *logger) changed(c *status.Changes) {
+func (l *logger) changed(c *status.Changes, keep bool) {
 	if c == nil || c.Error == "" && c.Counts == (status.ChangeCounts{}) {
 		return
 	}
@@ -264,6 +264,8 @@ func (l *logger) changed(c *status.Changes) {
 		which := runFlag(c)
 		l.advise(msg+"; kept as "+c.RunID,
 			"confine diff"+which+" shows them, confine apply"+which+" copies them, confine discard"+which+" drops them")
+	case keep: // why it wasn't was said before the run
+		l.notice(msg + "; dropped")
 	default:
 		l.advise(msg+"; dropped", "--keep keeps them for confine diff and apply")
 	}
@@ -394,9 +396,12 @@ var roots = [...]string{".git", "go.mod", "Cargo.toml", "package.json", "pyproje
 
 // projectAbove is a hint for a run that failed in a directory of a project of which only that
 // directory is shown: programs that look for the project's beginning don't find it. The tree
-// decides nothing by it but what is said.
-func projectAbove(p *config.Policy) (n hint.Notice) {
+// decides nothing by it but what is said. A run that was refused a host has another reason to fail.
+func projectAbove(report *status.Report, p *config.Policy) (n hint.Notice) {
 	f := &p.Filesystem
+	if slices.ContainsFunc(report.Violations, func(v status.Violation) bool { return v.Kind == "network" }) {
+		return n
+	}
 	if f.Workdir == "none" || f.Virtual || f.Rootfs != "" || f.Home || f.EphemeralHome || f.Chdir != "" {
 		return n
 	}

@@ -318,12 +318,13 @@ func TestTheProjectAboveIsNamed(t *testing.T) {
 	must(t, os.MkdirAll(sub, 0o755))
 	t.Setenv("HOME", top)
 	t.Chdir(sub)
+	var refused []status.Violation
 	say := func(change func(*config.Filesystem)) string {
 		p := config.Policy{Filesystem: config.Filesystem{Workdir: "ro"}}
 		if change != nil {
 			change(&p.Filesystem)
 		}
-		return projectAbove(&p).String()
+		return projectAbove(&status.Report{Violations: refused}, &p).String()
 	}
 	mark := func(name string) {
 		must(t, os.WriteFile(name, nil, 0o644))
@@ -335,6 +336,14 @@ func TestTheProjectAboveIsNamed(t *testing.T) {
 	mark(filepath.Join(top, "a", "go.mod"))
 	if got := say(nil); !strings.Contains(got, filepath.Join(top, "a")+`"`) || !strings.Contains(got, "--allow-read ") {
 		t.Errorf("in a project: %q", got)
+	}
+	refused = []status.Violation{{Kind: "network", What: "evil.example"}}
+	if got := say(nil); got != "" {
+		t.Errorf("of a run that was refused a host: %q", got)
+	}
+	refused[0].Kind = "syscall"
+	if got := say(nil); got == "" {
+		t.Error("a system call hides the project")
 	}
 	for name, change := range map[string]func(*config.Filesystem){
 		"not shown":       func(f *config.Filesystem) { f.Workdir = "none" },

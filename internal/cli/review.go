@@ -147,7 +147,7 @@ func (s *session) review(name string, line *Line, do func(*reviewing) error) (_ 
 	if name == "diff" && errors.As(err, &unread) && errors.Is(err, syscall.EPIPE) {
 		return rcUnread, nil
 	}
-	if errors.Is(err, changes.ErrNoRun) {
+	if _, remedy := hint.Split(err); errors.Is(err, changes.ErrNoRun) && remedy == "" {
 		err = hint.With(err, "--run ID names one of those that confine diff --list lists; --keep keeps what a run changes")
 	}
 	rc := rcProblem
@@ -179,6 +179,9 @@ func (r *reviewing) open() (*changes.Run, error) {
 	run, err := r.store.Latest(func(tree string) bool { return related(tree, here) })
 	if errors.Is(err, changes.ErrNoRun) {
 		err = fmt.Errorf("%w changed anything in %q or around it", err, here)
+		if all, _ := r.store.List(); len(all) > 0 && all[0].Err == nil && len(all[0].Trees) > 0 {
+			err = hint.With(err, fmt.Sprintf("--run %s names the latest, which changed something in %q; confine diff --list lists all", all[0].ID, all[0].Trees[0]))
+		}
 	}
 	return run, err
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/cli/outputs"
 	"github.com/confine-run/confine/internal/cli/slurm"
 	"github.com/confine-run/confine/internal/config"
@@ -43,6 +44,9 @@ func (s *session) start(r *config.Resolved, argv []string) (int, error) {
 // runWith is start with further callbacks, and returns the report, too; that is nil when a usage error
 // kept everything from starting.
 func (s *session) runWith(r *config.Resolved, argv []string, also func(*RunIO)) (int, *status.Report) {
+	if err := s.keepable(r); err != nil {
+		return s.usage(err), nil
+	}
 	trace := status.TraceID(s.env("TRACEPARENT"))
 	out, err := outputs.Open(&r.Invocation, trace, func() status.Record { return recordOf(&r.Policy, argv) }, s.realDir(r))
 	if err != nil {
@@ -94,6 +98,25 @@ func recordOf(p *config.Policy, argv []string) status.Record {
 	}}
 }
 
+// keepable refuses --keep where it can be seen beforehand that nothing can be kept. An overlay that nobody has said this of
+// is told to be dropped.
+func (s *session) keepable(r *config.Resolved) error {
+	if f := &r.Policy.Filesystem; !f.Keep || !r.IsSet("keep") || !r.Policy.HasOverlay() {
+		return nil
+	}
+	src := s.sources(nil)
+	dir, err := src.StoreDir()
+	if err == nil {
+		err = changes.Keepable(dir)
+	}
+	if err == nil {
+		return nil
+	}
+	why, _ := hint.Split(err)
+	return &config.UsageError{Msg: "what the command changes can't be kept: " + why, Err: err,
+		Hint: "set HOME or XDG_STATE_HOME to a directory that may be written; --keep=false goes on without"}
+}
+
 func fdOf(f *os.File) int {
 	if f == nil {
 		return -1
@@ -119,7 +142,7 @@ func (s *session) reportEnd(report *status.Report, r *config.Resolved, out *outp
 		s.log.outcome(rec)
 	}
 	if report.Status == status.Failed || report.Status == status.SandboxDenied {
-		for _, n := range [...]hint.Notice{projectAbove(&r.Policy), substituted(report.Cmd), tooLarge(report, &r.Policy)} {
+		for _, n := range [...]hint.Notice{projectAbove(report, &r.Policy), substituted(report.Cmd), tooLarge(report, &r.Policy)} {
 			if n.Text != "" {
 				s.log.advise(n.Text, n.Remedy)
 			}
@@ -137,7 +160,7 @@ func (s *session) reportEnd(report *status.Report, r *config.Resolved, out *outp
 		}
 	}
 	s.log.readOnly(report.Enforced[status.Overlay], report.Ending.ReadOnly)
-	s.log.changed(report.Changes)
+	s.log.changed(report.Changes, r.Policy.Filesystem.Keep)
 	if interrupted(report) {
 		s.interrupted = report.Signal
 	}
