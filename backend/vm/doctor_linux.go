@@ -9,9 +9,10 @@ import (
 )
 
 // Doctor says whether a machine could be booted here. It boots none: that takes seconds. So of KVM it says what the last machine came to.
+// It takes the kernel from the option's twin in the environment, as runs do.
 func Doctor() host.Result {
 	r := host.Result{Name: "vm", Means: "--isolation vm: a kernel of its own, in QEMU, by KVM where that boots one, else emulated", Answer: host.Yes}
-	found, missing := find(&config.Policy{}, "")
+	found, missing := find(&config.Policy{}, os.Getenv("CONFINE_VM_KERNEL"))
 	switch {
 	case missing != nil:
 		r.Answer, r.Detail, r.Remedy = host.No, missing.Error(), missing.hint
