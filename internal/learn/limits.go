@@ -39,7 +39,7 @@ func (s *Seen) limits() (lines []Line) {
 	if s.Descriptors > 0 {
 		add("file_descriptors", count(max(s.Descriptors*more, leastDescriptors)), "the largest table of one process had room for %d", s.Descriptors)
 	}
-	add("disk_limit", sizeLimit(s.Written, leastDisk), "wrote %s", shortSize(s.Written))
+	add("disk_limit", sizeLimit(s.Written, leastDisk), "left %s", shortSize(s.Written))
 	if s.Output*more > strictOutput {
 		add("output_limit", sizeLimit(s.Output, strictOutput), "printed %s", shortSize(s.Output))
 	}
@@ -109,6 +109,10 @@ func timeWord(d time.Duration) string {
 
 func shortTime(d time.Duration) string {
 	switch {
+	case d < time.Millisecond:
+		return "less than 1ms"
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
 	case d < 10*time.Second:
 		return strconv.FormatFloat(d.Seconds(), 'f', 2, 64) + "s"
 	case d < 10*time.Minute:

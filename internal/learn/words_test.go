@@ -24,6 +24,14 @@ func TestTemporaryNames(t *testing.T) {
 	}
 }
 
+func TestTimesAreWordedToTheMillisecond(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "less than 1ms", 4*time.Millisecond + 1: "4ms", 999 * time.Millisecond: "999ms", 1234 * time.Millisecond: "1.23s", 20 * time.Second: "20.0s"} {
+		if got := shortTime(d); got != want {
+			t.Errorf("%v: %s, not %s", d, got, want)
+		}
+	}
+}
+
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		s    Seen
