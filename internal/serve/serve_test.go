@@ -434,6 +434,9 @@ func TestRequestsThatAreWrongAreProblems(t *testing.T) {
 	}
 	c.refused(422, codePolicy, "POST", box+"/exec", doc{})
 	c.refused(422, codeBadRequest, "POST", box+"/exec", doc{"argv": []string{"a\x00b"}})
+	if _, text := c.send("POST", "/v1/runs", doc{"argv": "echo"}); !bytes.Contains(text, []byte("the body: argv can't be of the kind string")) {
+		t.Errorf("%s", text)
+	}
 	c.refused(422, codeBadRequest, "POST", box+"/exec", doc{"argv": []string{"cat"}, "env": doc{"A=B": "c"}})
 	c.refused(422, codeBadRequest, "POST", box+"/exec", doc{"argv": []string{"cat"}, "stdin": "x", "open_stdin": true})
 	c.refused(422, codeDir, "POST", box+"/exec", doc{"argv": []string{"cat"}, "dir": "/nowhere"})

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -294,6 +295,10 @@ func (c *call) read(v any) error {
 	}
 	var large *http.MaxBytesError
 	var p *problem
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		err = errors.New(cmp.Or(kind.Field, "the document") + " can't be of the kind " + kind.Value)
+	}
 	if err != nil && !errors.As(err, &large) && !errors.As(err, &p) {
 		return fail(http.StatusBadRequest, codeBadRequest, "the body: "+err.Error()).hint("GET /v1/openapi.json describes it")
 	}

@@ -282,6 +282,8 @@ func stop(ctx context.Context, a *asked, _ []string) (int, error) {
 	}
 }
 
+func gibibytes(n int64) string { return fmt.Sprintf("%.1fG", float64(n)/(1<<30)) }
+
 func workers(ctx context.Context, a *asked, _ []string) (int, error) {
 	all, err := a.q.Workers(ctx)
 	if err != nil {
@@ -290,7 +292,7 @@ func workers(ctx context.Context, a *asked, _ []string) (int, error) {
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "WORKER\tHOST\tJOBS\tMEMORY\tCPU\tTASKS")
 	for _, w := range all {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s of %s\t%d of %d %%\t%d of %d\n", w.Name, visible(w.Info.Host), w.Info.Jobs, config.FormatSize(w.Info.Used.Memory), config.FormatSize(w.Info.Room.Memory),
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s of %s\t%d of %d %%\t%d of %d\n", w.Name, visible(w.Info.Host), w.Info.Jobs, gibibytes(w.Info.Used.Memory), gibibytes(w.Info.Room.Memory),
 			w.Info.Used.CPU, w.Info.Room.CPU, w.Info.Used.Tasks, w.Info.Room.Tasks)
 	}
 	return 0, t.Flush()

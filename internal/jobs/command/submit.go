@@ -257,13 +257,23 @@ func relay(c *jobs.Chunk) error {
 	return err
 }
 
+// lines are what a worker says, and below it what to do about it.
+func lines(text string) string {
+	first, rest, _ := strings.Cut(text, "\n")
+	text = visible(first)
+	for line := range strings.Lines(rest) {
+		text += "\nconfine submit: " + visible(strings.TrimSuffix(line, "\n"))
+	}
+	return text
+}
+
 // tell says how a job ended, unless that was well.
 func tell(name string, r *jobs.Record) {
 	switch {
 	case r.State == jobs.Done && r.Report != nil && r.Report.RC != 0:
 		fmt.Fprintln(os.Stderr, "confine submit: "+name+": "+string(r.Report.Status)+": "+visible(r.Report.Reason))
 	case r.State != jobs.Done:
-		fmt.Fprintln(os.Stderr, "confine submit: "+name+": "+string(r.State)+": "+visible(r.Detail))
+		fmt.Fprintln(os.Stderr, "confine submit: "+name+": "+string(r.State)+": "+lines(r.Detail))
 	}
 	if r.NoOutput != "" {
 		fmt.Fprintln(os.Stderr, "confine submit: "+name+": "+visible(r.NoOutput))
