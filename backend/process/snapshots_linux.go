@@ -328,7 +328,7 @@ func (s *sandbox) Snapshot(ctx context.Context) (backend.Snapshot, error) {
 			return nil, err
 		}
 	}
-	id, err := s.save(ctx, &at, s.store, nil)
+	id, err := s.save(ctx, &at, s.store, nil, "")
 	if err != nil {
 		return nil, err
 	}
@@ -336,7 +336,7 @@ func (s *sandbox) Snapshot(ctx context.Context) (backend.Snapshot, error) {
 }
 
 // save writes what the sandbox has over base to a store, after what it stands on.
-func (s *sandbox) save(ctx context.Context, at *standing, st *layers.Store, base *layers.Ground) (id string, err error) {
+func (s *sandbox) save(ctx context.Context, at *standing, st *layers.Store, base *layers.Ground, without string) (id string, err error) {
 	meta := snapshot.Meta{PolicyDigest: s.asked().Policy.Digest(), Places: placesOf(&at.plan.Box)}
 	if meta.Parent, err = at.ground.Save(ctx, st, base, meta); err != nil {
 		return "", err
@@ -352,6 +352,10 @@ func (s *sandbox) save(ctx context.Context, at *standing, st *layers.Store, base
 	}
 	if err != nil {
 		return "", err
+	}
+	if dir, ok := dirs[without]; ok {
+		delete(dirs, without)
+		_ = unix.Close(dir)
 	}
 	return st.Add(ctx, meta, dirs)
 }
@@ -519,7 +523,7 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 		return nil, err
 	}
 	if len(s.asked().Policy.Network.Publish) > 0 {
-		return nil, &config.UsageError{Msg: "a sandbox that publishes ports can't be forked: a port leads to one sandbox", Hint: "leave --publish away"}
+		return nil, errPublishes
 	}
 	release, alone, err := s.still(ctx, &at)
 	if err != nil {
@@ -545,12 +549,35 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 	if alone {
 		return s.beside(life, &at, at.ground.Hold())
 	}
-	g, err := s.copied(ctx, &at)
+	g, err := s.copied(ctx, &at, "")
 	if err != nil {
 		return nil, err
 	}
 	return s.beside(life, &at, g)
 }
+
+// ForkWithout makes a fork in which one private place is empty: whoever knows better how to fill it does.
+func (s *sandbox) ForkWithout(life context.Context, place string) (backend.Sandbox, error) {
+	ctx, at, done, err := s.begin(life)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if err := errors.Join(at.missing("fork"), at.box.Unmoved()); err != nil {
+		return nil, err
+	}
+	if len(s.asked().Policy.Network.Publish) > 0 {
+		return nil, errPublishes
+	}
+	g, err := s.copied(ctx, &at, place)
+	if err != nil {
+		return nil, err
+	}
+	defer s.spare(&at)
+	return s.beside(life, &at, g)
+}
+
+var errPublishes = &config.UsageError{Msg: "a sandbox that publishes ports can't be forked: a port leads to one sandbox", Hint: "leave --publish away"}
 
 // spare has the init of another fork start ahead: whoever forks once often forks again.
 func (s *sandbox) spare(at *standing) {
@@ -592,14 +619,14 @@ func (s *sandbox) divide(at *standing, release func(open func() (int, error))) (
 }
 
 // copied is a ground with what is written in the sandbox now. It goes with the last who stands on it.
-func (s *sandbox) copied(ctx context.Context, at *standing) (*layers.Ground, error) {
+func (s *sandbox) copied(ctx context.Context, at *standing, without string) (*layers.Ground, error) {
 	st, err := layers.NewTemp()
 	if err != nil {
 		return nil, err
 	}
 	defer st.Drop()
 	base := at.ground.Disk()
-	id, err := s.save(ctx, at, st, base)
+	id, err := s.save(ctx, at, st, base, without)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func TestAMachineMadeByHandIsRefused(t *testing.T) {
 		return string(b)
 	}
 	// All that there is to be, of which each case changes one thing.
-	whole := fmt.Sprintf("cd %s; rm -rf ..?* .[!.]* *; truncate -s %d memory; echo '{}' >fids; head -c 65536 /dev/zero >devices\n", keeper.Place, ramOf(spec.Policy))
+	whole := fmt.Sprintf("cd %s; m=%s; rm -rf * $m*; truncate -s %d $m; echo '{}' >fids; head -c 65536 /dev/zero >devices\n", keeper.Place, keeper.Memory, ramOf(spec.Policy))
 	for _, c := range []struct{ name, about, script, usage, says string }{
 		{"no machine", "", "rm *", "there is no machine", ""},
 		{"a description that is none", "[", "", "is none", ""},
@@ -65,9 +65,9 @@ func TestAMachineMadeByHandIsRefused(t *testing.T) {
 		{"devices that are none", text(good), "", "", "migration"},
 		{"devices that are elsewhere", text(good), "ln -sf /etc/passwd devices", "", "devices"},
 		{"devices that are a directory", text(good), "rm devices; mkdir devices", "", "devices"},
-		{"a short memory", text(good), "truncate -s 4096 memory", "", "memory isn't"},
-		{"a huge memory", text(good), "truncate -s 8G memory", "", "memory isn't"},
-		{"memory that is elsewhere", text(good), "ln -sf ../../../etc/passwd memory", "", "memory"},
+		{"a short memory", text(good), "truncate -s 4096 $m", "", "memory isn't"},
+		{"a huge memory", text(good), "truncate -s 8G $m", "", "memory isn't"},
+		{"memory that is elsewhere", text(good), "ln -sf ../../../etc/passwd $m", "", "memory"},
 		{"a table that is none", text(good), "echo '[]' >fids", "", "fids"},
 		{"a table that is elsewhere", text(good), "ln -sf devices fids", "", "fids"},
 		{"a name that leads up", text(good), `echo '{"1":{"Path":"/../etc/shadow","Open":true}}' >fids`, "", "9P"},

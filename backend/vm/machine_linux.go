@@ -2,6 +2,7 @@ package vm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -86,7 +87,7 @@ func (o *orders) give(order *keeper.Order) error {
 }
 
 // start starts a keeper, and QEMU with it, in the outer sandbox.
-func (p plan) start(ctx context.Context, outer backend.Sandbox, restore bool) (*machine, error) {
+func (p plan) start(ctx context.Context, outer backend.Sandbox, from origin) (*machine, error) {
 	fromHost, toKeeper, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (p plan) start(ctx context.Context, outer backend.Sandbox, restore bool) (*
 	mux := keeper.NewMux(toKeeper)
 	m := &machine{orders: &orders{to: mux, answers: make(chan keeper.Answer, 1)}, console: &tail{}, over: make(chan struct{})}
 	how, err := json.Marshal(keeper.Machine{
-		Restore: restore, Memory: ramOf(p.spec.Policy), Kernel: filepath.Join(inBox, "kernel"), Init: filepath.Join(inBox, "init"), Modules: p.kernel.inBox(), Epoch: binary.NativeEndian.Uint64(random(8)),
+		Restore: from.restore, Given: from.give != nil, Memory: ramOf(p.spec.Policy), Kernel: filepath.Join(inBox, "kernel"), Init: filepath.Join(inBox, "init"), Modules: p.kernel.inBox(), Epoch: binary.NativeEndian.Uint64(random(8)),
 	})
 	if err == nil {
 		m.keeper, err = outer.Start(context.WithoutCancel(ctx), &backend.Exec{
@@ -212,10 +213,16 @@ func (s *sandbox) confirmation() <-chan struct{} {
 	return s.confirms
 }
 
-// confirm has a process in the outer sandbox end, whose report says what of that wall was built: QEMU itself, which only says its version.
+// confirm has a process in the outer sandbox end, whose report says what of that wall was built: QEMU itself, which only says its version, or, where
+// that is known, the keeper, which ends sooner.
 func (s *sandbox) confirm() {
 	var out bytes.Buffer
-	p, err := s.outer.Start(context.Background(), &backend.Exec{Argv: append(slices.Clone(s.plan.emulator.argv), "--version"), Env: s.plan.emulator.env, Dir: "/", Stdout: &out, Limits: backend.Limits{Output: 4096}})
+	e := &backend.Exec{Argv: append(slices.Clone(s.plan.emulator.argv), "--version"), Env: s.plan.emulator.env, Dir: "/", Stdout: &out, Limits: backend.Limits{Output: 4096}}
+	version := s.plan.knownVersion()
+	if version != "" {
+		e.Argv = []string{filepath.Join(inBox, keeper.Program)}
+	}
+	p, err := s.outer.Start(context.Background(), e)
 	if err != nil {
 		return
 	}
@@ -223,7 +230,7 @@ func (s *sandbox) confirm() {
 	line, _, _ := bytes.Cut(out.Bytes(), []byte("\n"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.confirmed, s.qemu = r.Enforced, string(line)
+	s.confirmed, s.qemu = r.Enforced, cmp.Or(version, string(line))
 }
 
 // wall is the ledger of the outer sandbox.
@@ -299,9 +306,13 @@ func (m *machine) greet(ctx context.Context, s *sandbox) (*status.Report, error)
 func (m *machine) begun(ctx context.Context) error {
 	m.orders.mu.Lock()
 	defer m.orders.mu.Unlock()
-	err := m.orders.hear(ctx, bootTime)
+	return m.cause(m.orders.hear(ctx, bootTime))
+}
+
+// cause is what ended it, where all that is known is that it has.
+func (m *machine) cause(err error) error {
 	if why := m.conn.why(); errors.Is(err, errGone) && why != nil {
-		return why // by which it was ended, if it was
+		return why
 	}
 	return err
 }

@@ -131,7 +131,8 @@ func (p parts) mounts(own string, ram int64) []config.Mount {
 		{Src: p.kernel.path, Dst: filepath.Join(inBox, "kernel")},
 		{Src: own, Dst: filepath.Join(inBox, "init")},
 		{Src: p.keeper, Dst: filepath.Join(inBox, keeper.Program)},
-		{Dst: keeper.Place, Size: 16*ram + 1<<30},
+		{Dst: keeper.Place, Size: 1 << 30},
+		{Dst: keeper.MemoryPlace, Size: 16*ram + 1<<30},
 	}
 	if p.kernel.modules != "" {
 		m = append(m, config.Mount{Src: p.kernel.modules, Dst: filepath.Join(inBox, "modules")})

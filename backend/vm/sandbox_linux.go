@@ -49,13 +49,19 @@ func open(ctx context.Context, p plan) (*sandbox, *status.Report, error) {
 		}
 		return nil, failed, err
 	}
-	return openIn(ctx, p, outer, p.spec.From != nil)
+	return openIn(ctx, p, outer, origin{restore: p.spec.From != nil})
+}
+
+// origin is what a machine begins with.
+type origin struct {
+	restore bool         // what is written down in the sandbox around it
+	give    func() error // puts the memory there, which isn't yet; nil: it is
 }
 
 // openIn has a machine begin in a sandbox, which ends if it can't.
-func openIn(ctx context.Context, p plan, outer backend.Sandbox, restore bool) (*sandbox, *status.Report, error) {
+func openIn(ctx context.Context, p plan, outer backend.Sandbox, from origin) (*sandbox, *status.Report, error) {
 	s := &sandbox{plan: p, card: hasNetwork(p.spec.Policy), spec: p.spec, outer: outer, closed: make(chan struct{}), over: make(chan struct{})}
-	failed, err := s.begin(ctx, restore)
+	failed, err := s.begin(ctx, from)
 	if err != nil || failed != nil {
 		_, _ = outer.Close()
 		return nil, failed, err
@@ -65,22 +71,22 @@ func openIn(ctx context.Context, p plan, outer backend.Sandbox, restore bool) (*
 }
 
 // begin has a machine begin, and be the sandbox's.
-func (s *sandbox) begin(ctx context.Context, restore bool) (*status.Report, error) {
+func (s *sandbox) begin(ctx context.Context, from origin) (*status.Report, error) {
 	var known *about
-	if restore {
+	if from.restore {
 		var err error
 		if known, err = fitting(s); err != nil {
 			return nil, err
 		}
 	}
 	s.confirmation()
-	m, err := s.plan.start(ctx, s.outer, restore)
+	m, err := s.plan.start(ctx, s.outer, from)
 	if err != nil {
 		return nil, err
 	}
 	var failed *status.Report
-	if restore {
-		err = m.wake(ctx, s, known)
+	if from.restore {
+		err = m.wake(ctx, s, known, from)
 	} else {
 		failed, err = m.greet(ctx, s)
 	}

@@ -24,7 +24,7 @@ import (
 // and what the guest holds of files (package keeper). Processes are in it: they go on where they were. Who was connected to them isn't.
 
 // format is that of what a keeper writes.
-const format = "1"
+const format = "2"
 
 // about is what a machine is, as it is written down with it. All of it has to fit where it is to go on.
 type about struct {
@@ -112,13 +112,8 @@ func keyOf(st os.FileInfo) string { return fmt.Sprint(" ", st.Size(), " ", st.Mo
 
 // versionOf is QEMU's.
 func versionOf(s *sandbox) (string, error) {
-	st, err := os.Stat(s.plan.qemu)
-	if err != nil {
-		return "", err
-	}
-	key := s.plan.qemu + keyOf(st)
-	if known, ok := versions.Load(key); ok {
-		return known.(string), nil
+	if known := s.plan.knownVersion(); known != "" {
+		return known, nil
 	}
 	<-s.confirmation()
 	s.mu.Lock()
@@ -126,8 +121,21 @@ func versionOf(s *sandbox) (string, error) {
 	if s.qemu == "" {
 		return "", errors.New("QEMU doesn't say its version")
 	}
-	versions.Store(key, s.qemu)
+	if st, err := os.Stat(s.plan.qemu); err == nil {
+		versions.Store(s.plan.qemu+keyOf(st), s.qemu)
+	}
 	return s.qemu, nil
+}
+
+// knownVersion is what a QEMU that is the same has said of itself; empty: none has.
+func (p *plan) knownVersion() string {
+	st, err := os.Stat(p.qemu)
+	if err != nil {
+		return ""
+	}
+	known, _ := versions.Load(p.qemu + keyOf(st))
+	version, _ := known.(string)
+	return version
 }
 
 // versions of QEMUs, by what tells that they are the same.
@@ -163,8 +171,12 @@ func fitting(s *sandbox) (*about, error) {
 var errNoRestore = errors.New("the guest doesn't go on from where it was: it doesn't know the number that was left in its memory")
 
 // wake has a machine go on that was written down: as another one than it was, with a clock and random numbers of its own.
-func (m *machine) wake(ctx context.Context, s *sandbox, known *about) error {
-	if err := m.begun(ctx); err != nil {
+func (m *machine) wake(ctx context.Context, s *sandbox, known *about, from origin) error {
+	if from.give != nil {
+		if err := errors.Join(from.give(), m.orders.give(&keeper.Order{Load: true})); err != nil {
+			return m.cause(err)
+		}
+	} else if err := m.begun(ctx); err != nil {
 		return err
 	}
 	m.conn.greeted = true // it did, when it booted
@@ -304,7 +316,7 @@ func (s *sandbox) Restore(ctx context.Context, from backend.Snapshot) error {
 			m.conn.fail(errReplaced)
 			<-m.over
 			var failed any
-			if r, beginErr := s.begin(ctx, true); r != nil {
+			if r, beginErr := s.begin(ctx, origin{restore: true}); r != nil {
 				failed, err = r, &backend.BuildError{Report: r}
 			} else if err = beginErr; err != nil {
 				failed = err
@@ -325,29 +337,78 @@ func (s *sandbox) Restore(ctx context.Context, from backend.Snapshot) error {
 	})
 }
 
-// Fork makes another machine that is as this one is now, with its processes.
+// Fork makes another machine that is as this one is now, with its processes. This one goes on as soon as its memory was copied.
 func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
-	var outer backend.Sandbox
+	var f *sandbox
 	err := s.alter(func() error {
-		return written(life, s, func() (err error) {
-			outer, err = s.outer.Fork(context.WithoutCancel(life))
+		back, err := stand(life, s)
+		if back == nil {
 			return err
+		}
+		gone := make(chan error, 1)
+		goOn := sync.OnceFunc(func() {
+			go func() { gone <- back() }()
 		})
+		if err == nil {
+			f, err = s.beside(life, goOn)
+		}
+		goOn()
+		return errors.Join(err, <-gone)
 	})
 	if err != nil {
-		if outer != nil {
-			_, _ = outer.Close()
+		if f != nil {
+			_, _ = f.Close()
 		}
+		return nil, err
+	}
+	return f, nil
+}
+
+// beside makes the other machine. copied is called when nothing of this one is needed any more.
+func (s *sandbox) beside(life context.Context, copied func()) (*sandbox, error) {
+	o, ok := backend.As[interface {
+		ForkWithout(life context.Context, place string) (backend.Sandbox, error)
+	}](s.outer)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	outer, err := o.ForkWithout(context.WithoutCancel(life), keeper.MemoryPlace)
+	if err != nil {
 		return nil, err
 	}
 	p := s.plan
 	p.spec = s.asked()
-	f, failed, err := openIn(life, p, outer, true)
+	give, err := memoryOf(s.outer, outer, ramOf(p.spec.Policy))
+	if err != nil {
+		_, _ = outer.Close()
+		return nil, err
+	}
+	f, failed, err := openIn(life, p, outer, origin{restore: true, give: func() error {
+		defer copied()
+		return give()
+	}})
 	if failed != nil {
 		err = &backend.BuildError{Report: failed}
 	}
+	return f, err
+}
+
+// memoryOf has a file for the memory of another machine, of which give makes what this one's is.
+func memoryOf(this, other backend.Sandbox, size int64) (give func() error, err error) {
+	from, err := this.Files().Open(keeper.Memory)
 	if err != nil {
 		return nil, err
 	}
-	return f, nil
+	to, err := other.Files().Create(keeper.Memory, 0o600)
+	if err != nil {
+		return nil, errors.Join(err, from.Close())
+	}
+	source, ok := from.(*os.File)
+	target, both := to.(keeper.Target)
+	if !ok || !both {
+		return nil, errors.Join(errors.ErrUnsupported, from.Close(), to.Close())
+	}
+	return sync.OnceValue(func() error {
+		return errors.Join(keeper.Copy(target, source, size), to.Close(), source.Close())
+	}), target.Truncate(size)
 }

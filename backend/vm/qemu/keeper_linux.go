@@ -37,7 +37,7 @@ func Main(args []string) {
 	if err := k.start(&m, args[2:]); err != nil {
 		fail(err)
 	}
-	go k.obey(m.Restore)
+	go k.obey(&m)
 	go func() { _, _ = io.Copy(k.host.To(keeper.Guest), struct{ io.Reader }{k.guest}) }()
 	go func() {
 		_ = keeper.Split(os.Stdin, func(data []byte) error {
@@ -79,6 +79,7 @@ type parent struct {
 	files  *ninep.Server
 	host   *keeper.Mux
 	orders chan keeper.Order
+	memory chan error // says when it is there, of a machine that goes on
 	qemu   *exec.Cmd
 	qmp    *monitor
 	guest  *os.File              // the guest's protocol
@@ -90,7 +91,7 @@ type parent struct {
 
 // broken ends QEMU for what it said. One that says no more has ended, or does soon.
 func (k *parent) broken(err error) {
-	if !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNRESET) {
+	if !hungUp(err) {
 		k.why.CompareAndSwap(nil, &err)
 		_ = k.qemu.Process.Kill()
 	}
@@ -130,7 +131,9 @@ func (k *parent) start(m *keeper.Machine, argv []string) error {
 		if err != nil {
 			return err
 		}
-		_ = memory.Close()
+		if err := k.take(memory, m); err != nil {
+			return err
+		}
 	} else {
 		f, err := newInitramfs(m.Init, m.Modules)
 		if err != nil {
@@ -152,6 +155,25 @@ func (k *parent) start(m *keeper.Machine, argv []string) error {
 	return err
 }
 
+// take has the memory that was written down be one that QEMU can write to, which is a copy: the kernel would make it when QEMU opens the file,
+// and here it is made while QEMU starts, which has no need of it until it takes up the rest.
+func (k *parent) take(frozen *os.File, m *keeper.Machine) error {
+	if m.Given {
+		return frozen.Close()
+	}
+	const fresh = keeper.Memory + ".new"
+	to, err := os.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err == nil {
+		err = errors.Join(to.Truncate(m.Memory), os.Rename(fresh, keeper.Memory))
+	}
+	if err != nil {
+		return errors.Join(err, frozen.Close())
+	}
+	k.memory = make(chan error, 1)
+	go func() { k.memory <- errors.Join(keeper.Copy(to, frozen, m.Memory), to.Close(), frozen.Close()) }()
+	return nil
+}
+
 // arguments are those of QEMU for what start hands it.
 func arguments(m *keeper.Machine) []string {
 	args := []string{
@@ -166,9 +188,16 @@ func arguments(m *keeper.Machine) []string {
 }
 
 // obey does what the host says, until the host is gone.
-func (k *parent) obey(restore bool) {
+func (k *parent) obey(m *keeper.Machine) {
 	err := k.qmp.prepare()
-	if err == nil && restore {
+	if m.Given {
+		if o := <-k.orders; !o.Load {
+			err = errors.Join(err, errOrder)
+		}
+	} else if m.Restore {
+		err = errors.Join(err, <-k.memory)
+	}
+	if err == nil && m.Restore {
 		err = k.load()
 	}
 	go func() { _ = k.files.Serve(k.port) }()
@@ -185,10 +214,12 @@ func (k *parent) obey(restore bool) {
 		case o.Go:
 			k.answer(errors.Join(ignoreMissing(os.Remove(keeper.State)), k.qmp.run()))
 		default:
-			k.answer(errors.New("an order that is none"))
+			k.answer(errOrder)
 		}
 	}
 }
+
+var errOrder = errors.New("an order that is none")
 
 func ignoreMissing(err error) error {
 	if errors.Is(err, os.ErrNotExist) {

@@ -89,6 +89,9 @@ func (m *monitor) listen() error {
 	}
 }
 
+// hungUp says whether QEMU says no more.
+func hungUp(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) }
+
 // prepare hears the greeting, and says what both sides of a migration have to be told.
 func (m *monitor) prepare() error {
 	if a, err := m.hear(); err != nil || a.QMP == nil {
@@ -186,7 +189,7 @@ func (m *monitor) move(command string, f *os.File) error {
 			Status string
 			Error  string `json:"error-desc"`
 		}
-		if err := m.call("query-migrate", nil, &now); errors.Is(err, io.EOF) { // it ends when it can't take up a state
+		if err := m.call("query-migrate", nil, &now); hungUp(err) { // it ends when it can't take up a state
 			return fmt.Errorf("QEMU ended in the migration: %w", err)
 		} else if err != nil {
 			return err

@@ -8,7 +8,7 @@
 //	  Orders: Order, Answer ←————→  QMP             ←——————————→   monitor
 //	standard error  ←———————————————————————————————————————————   the console, and what QEMU says
 //
-// The memory of the machine is the file [Memory] in a private place of the sandbox, [Place]. Writing the machine down is: QEMU stops the
+// The memory of the machine is the file [Memory] in a private place of the sandbox, and what else there is of it is in another, [Place]. Writing the machine down is: QEMU stops the
 // CPUs and writes the state of its devices to [State] (migration with the capability x-ignore-shared), the keeper writes what the guest holds
 // of files to [Fids] and the host's word about the machine to [About]. The rest is a snapshot of the sandbox, which has
 // the place in it like any other: so it is addressed by content, moved, checked and bounded as one of processes is.

@@ -4,11 +4,13 @@ import "github.com/confine-run/confine/internal/snapshot"
 
 // Where a machine is written down.
 const (
-	Place  = snapshot.MachinePlace
-	Memory = Place + "/memory"
-	State  = Place + "/devices"
-	Fids   = Place + "/fids"
-	About  = Place + "/machine"
+	Place = snapshot.MachinePlace
+	State = Place + "/devices"
+	Fids  = Place + "/fids"
+	About = Place + "/machine"
+	// The memory has a place of its own: that of a fork is copied from machine to machine.
+	MemoryPlace = "/run/confine-vm/memory"
+	Memory      = MemoryPlace + "/memory"
 	// Unpacked is there if the keeper unpacked the kernel when the machine booted.
 	Unpacked = Place + "/unpacked"
 )
@@ -16,6 +18,7 @@ const (
 // Machine is what a keeper has to know.
 type Machine struct {
 	Restore bool   // go on with what is in Place
+	Given   bool   // the memory is written meanwhile, until an order says that it is there
 	Memory  int64  // its size, in bytes
 	Kernel  string // bzImage
 	Init    string // the guest's first program
@@ -27,6 +30,7 @@ type Machine struct {
 type Order struct {
 	Save []byte // write the machine down, with this about it; it stands still from then on
 	Go   bool   // go on
+	Load bool   // the memory that is given is there
 }
 
 // Answer is the answer to an Order, and the first thing that a keeper says.
