@@ -549,7 +549,7 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 	if alone {
 		return s.beside(life, &at, at.ground.Hold())
 	}
-	g, err := s.copied(ctx, &at, "")
+	g, err := copied(ctx, s, &at, "")
 	if err != nil {
 		return nil, err
 	}
@@ -569,7 +569,7 @@ func (s *sandbox) ForkWithout(life context.Context, place string) (backend.Sandb
 	if len(s.asked().Policy.Network.Publish) > 0 {
 		return nil, errPublishes
 	}
-	g, err := s.copied(ctx, &at, place)
+	g, err := copied(ctx, s, &at, place)
 	if err != nil {
 		return nil, err
 	}
@@ -619,7 +619,7 @@ func (s *sandbox) divide(at *standing, release func(open func() (int, error))) (
 }
 
 // copied is a ground with what is written in the sandbox now. It goes with the last who stands on it.
-func (s *sandbox) copied(ctx context.Context, at *standing, without string) (*layers.Ground, error) {
+func copied(ctx context.Context, s *sandbox, at *standing, without string) (*layers.Ground, error) {
 	st, err := layers.NewTemp()
 	if err != nil {
 		return nil, err

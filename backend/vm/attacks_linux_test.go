@@ -110,7 +110,7 @@ func TestAProgramInThePlaceOfQEMUIsNoMachine(t *testing.T) {
 
 // disobey does, as the first process of a guest and with all that its kernel gives, what a file of the tree says that is called disobey.
 func disobey() {
-	const own = "/tmp/vm-*/TestAGuestThatIsNotOurs*/*/"
+	const own = "/tmp/vm-*/TestAGuestThatIsNotOurs*/*"
 	for {
 		if _, err := os.Stat("/dev/shm/own"); err == nil { // its root is there
 			break
@@ -121,7 +121,7 @@ func disobey() {
 		return
 	}
 	for ; ; time.Sleep(100 * time.Millisecond) {
-		found, _ := filepath.Glob(own + "disobey")
+		found, _ := filepath.Glob(own + "/disobey")
 		if len(found) == 0 {
 			continue
 		}
@@ -162,7 +162,7 @@ func TestAGuestThatIsNotOursIsBounded(t *testing.T) {
 	once(t)
 	dir := t.TempDir()
 	spec := specHere(t, dir)
-	spec.Policy.DiskLimit = 32 << 20
+	spec.Policy.DiskLimit, spec.Policy.CPUTime = 32<<20, 10*time.Minute // emulated, all of this takes a while
 	box := opened(t, spec)
 	tell := func(box backend.Sandbox, word string) {
 		t.Helper()
@@ -206,10 +206,17 @@ func TestAGuestThatIsNotOursIsBounded(t *testing.T) {
 		t.Errorf("a private place: %s", r.Status)
 	}
 	does(t, box, "rm /tmp/full; echo it goes on")
-	if r := run("tail /dev/zero"); r.Status != status.MemLimit { // of all of the sandbox, which ends
+	if r := run("tail /dev/zero"); r.Status != status.MemLimit {
 		t.Errorf("memory: %s, %s", r.Status, r.Reason)
 	}
-	_, _ = box.Close()
+	select {
+	case <-box.Done(): // the kernel has killed all of it
+	case <-time.After(time.Minute):
+		t.Error("the sandbox goes on, and nobody is in it any more")
+	}
+	if r, _ := box.Close(); !slices.Contains(r.LimitsHit, string(status.Memory)) {
+		t.Errorf("memory: the sandbox ended with %v, %s", r.LimitsHit, r.Reason)
+	}
 	for _, c := range []struct {
 		word string
 		says []string

@@ -225,7 +225,7 @@ func first(b *testing.B, from backend.Snapshot) backend.Sandbox {
 	}
 	spec := *benchSpec
 	spec.From = from
-	box, failed, err := backend.Open(b.Context(), Backend{}, &spec)
+	box, failed, err := backend.Open(b.Context(), Backend{device: "/none"}, &spec)
 	if err != nil || failed != nil {
 		b.Fatalf("%v, %+v", err, failed)
 	}

@@ -350,7 +350,7 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 			go func() { gone <- back() }()
 		})
 		if err == nil {
-			f, err = s.beside(life, goOn)
+			f, err = beside(life, s, goOn)
 		}
 		goOn()
 		return errors.Join(err, <-gone)
@@ -365,7 +365,7 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 }
 
 // beside makes the other machine. copied is called when nothing of this one is needed any more.
-func (s *sandbox) beside(life context.Context, copied func()) (*sandbox, error) {
+func beside(life context.Context, s *sandbox, copied func()) (*sandbox, error) {
 	o, ok := backend.As[interface {
 		ForkWithout(life context.Context, place string) (backend.Sandbox, error)
 	}](s.outer)

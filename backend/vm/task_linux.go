@@ -118,8 +118,23 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 			p.timer.Stop()
 		}
 		p.unhook()
+		p.last()
 	}()
 	return p, nil
+}
+
+// last has the sandbox end with a process with which that in the guest has ended, as it does where the kernel kills all that is in it.
+func (p *task) last() {
+	p.mu.Lock()
+	guest := p.guest
+	p.mu.Unlock()
+	if guest == nil || guest.Report.Status == status.OK || guest.Report.Status == status.Failed {
+		return
+	}
+	_, err := p.at.conn.call(context.Background(), &wire.Request{Method: wire.Usage})
+	if s := p.box; errors.Is(err, backend.ErrClosed) && p.at.conn.why() == nil && s.now() == p.at {
+		s.ended.Do(func() { close(s.over) })
+	}
 }
 
 // overdue asks a machine with a process that it should have ended whether it is still there.

@@ -150,7 +150,7 @@ var groups = []group{
 	{"machines", []string{"integration/machines", "integration/machines/..."}, []string{"leaves", "host", "machines", "first file systems"},
 		"the host's side and the guest's share the orders between them"},
 	{"from outside", []string{"integration", "integration/...", "bench", "bench/...", "examples/...", "internal/arch"},
-		[]string{"leaves", "host", "api", "configuration", "mock", "attempts"}, "they see what a user sees, and the host's probes for their conditions"},
+		[]string{"leaves", "host", "api", "configuration", "mock", "attempts", "first file systems"}, "they see what a user sees, and the host's probes for their conditions"},
 }
 
 // alsoIn are packages that are allowed by a second name, beside their group's.
