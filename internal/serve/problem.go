@@ -68,7 +68,7 @@ func fail(code int, what, detail string) *problem {
 }
 
 func ended(end *sandboxes.End) *problem {
-	return fail(http.StatusGone, codeEnded, "the sandbox has ended: "+end.Reason).hint("POST /v1/sandboxes opens another")
+	return fail(http.StatusGone, codeEnded, "the sandbox has ended: "+end.Reason).hint(`POST /v1/sandboxes, or "confine session start", opens another`)
 }
 
 func (p *problem) hint(hint string) *problem {

@@ -102,7 +102,7 @@ func untaken(name string) error {
 		return nil
 	}
 	if i, err := find(name); err == nil && i.Ended == nil {
-		return &config.UsageError{Msg: fmt.Sprintf("there is a session %q already", name)}
+		return &config.UsageError{Msg: fmt.Sprintf("there is a session %q already", name), Hint: "--name another, or confine session stop " + name + " first"}
 	}
 	return nil
 }
