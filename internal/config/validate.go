@@ -585,6 +585,9 @@ func (r *Resolved) check() error {
 	if p.Filesystem.Keep && !p.HasOverlay() && r.IsSet("keep") {
 		r.Notices = append(r.Notices, nothingToKeep)
 	}
+	if p.VMKernel != "" && p.Isolation != "vm" && r.lastSource("vm-kernel", "").named {
+		r.Notices = append(r.Notices, "vm-kernel is for --isolation vm, and does nothing without")
+	}
 	return nil
 }
 

@@ -398,6 +398,8 @@ func TestOptionsWithoutEffectGiveNotices(t *testing.T) {
 		{"", nil},
 		{"narrows nothing", []Setting{flag("allow-network", "all,example.com")}},
 		{"nothing to keep", []Setting{flag("keep")}},
+		{"does nothing without", []Setting{flag("vm-kernel", "/k")}},
+		{"", []Setting{flag("vm-kernel", "/k"), flag("isolation", "vm")}},
 		{"", []Setting{flag("keep"), flag("workdir", "overlay")}},
 		{"", []Setting{flag("keep"), flag("overlay", "/o")}},
 		{"", []Setting{flag("keep"), flag("mount", "/a:/b:overlay")}},
