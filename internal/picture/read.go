@@ -156,6 +156,9 @@ type reader struct {
 func (r *reader) take(line []byte, n int) error {
 	var e status.Event
 	if err := json.Unmarshal(line, &e); err != nil {
+		if n == 1 {
+			return errNoRecord
+		}
 		return err
 	}
 	if r.run.Report != nil {

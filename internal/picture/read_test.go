@@ -61,6 +61,7 @@ func TestWhatIsNoRecordIsAnErrorWithItsLine(t *testing.T) {
 		"an empty line":            {"\n", "line 1"},
 		"text":                     {"hello\n", "line 1"},
 		"a report":                 {`{"version":1,"status":"OK"}` + "\n", "line 1: no record"},
+		"another file":             {"[sandbox]\n", "line 1: no record"},
 		"events":                   {`{"event":"started","elapsed_ms":0}` + "\n", "line 1: no record"},
 		"a later version":          {`{"event":"record","record":{"version":2}}` + "\n", "line 1: a record of version 2"},
 		"broken in the middle":     {good + "{\n" + `{"event":"started"}` + "\n", "line 21"},

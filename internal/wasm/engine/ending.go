@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"strconv"
+	"strings"
 
 	"github.com/tetratelabs/wazero/sys"
 
@@ -33,6 +34,9 @@ func notStarted(name string, err error) (*wasm.Told, int) {
 	case errors.Is(err, fs.ErrNotExist):
 		t.Code = 127
 		t.Reason = strconv.Quote(name) + ": no such file inside"
+		if !strings.Contains(name, "/") {
+			t.Hint = "it takes the file of a module, by its path; PATH is not looked at"
+		}
 	case errors.As(err, &missing):
 		t.Denied = []string{missing.from + "." + missing.name}
 	case errors.As(err, &large):
