@@ -19,7 +19,17 @@ import (
 
 func TestMain(m *testing.M) {
 	Init()
-	os.Exit(m.Run())
+	// What is left in the place for temporary files is this package's, whoever else tests meanwhile.
+	dir, err := os.MkdirTemp("", "own")
+	if err == nil {
+		err = os.Setenv("TMPDIR", dir)
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
 }
 
 // boxOf builds one as a policy has it, and gives what starts a shell's script in it.
