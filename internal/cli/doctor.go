@@ -24,7 +24,7 @@ type diagnosis struct {
 	// Selftest are the attempts that would get through under that profile, by its ledger.
 	Selftest []selftest.Foretold `json:"selftest"`
 
-	privileged bool // runs go on without a user namespace
+	withoutUserns bool // runs go on without a user namespace, which there is none of
 }
 
 // doctorCommand tries what this host can do.
@@ -48,8 +48,9 @@ func doctorCommand(s *session, line *Line) (int, error) {
 		if r.Needed && r.Answer != host.Yes {
 			d.OK = false
 		}
+		d.withoutUserns = d.withoutUserns || r.Name == "userns" && r.Answer != host.Yes && host.Current().Privileged()
 	}
-	d.Selftest, d.privileged = s.forecast(), host.Current().Privileged()
+	d.Selftest = s.forecast()
 	return s.show(d.OK, asJSON, d, d.text)
 }
 
@@ -107,7 +108,7 @@ func (d *diagnosis) text() string {
 		t.line("the profile \"default\" can be enforced in full")
 	} else {
 		t.line("the profile \"default\" can't be enforced in full: see the answers in capital letters")
-		if d.privileged {
+		if d.withoutUserns {
 			t.line("as root, runs go on without what needs a user namespace: \"confine explain -- true\" shows what holds")
 		}
 	}
