@@ -21,6 +21,7 @@ const (
 	callOpenTree = "open_tree"
 	callMount    = "mount_setattr"
 	callStat     = "newfstatat"
+	callExecFrom = "execveat"
 )
 
 // ofProgram are the calls that execute this program: in a mount namespace of the child's own, by a read-only mount that is made there, of what
