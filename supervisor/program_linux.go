@@ -25,7 +25,8 @@ const (
 )
 
 // ofProgram are the calls that execute this program: in a mount namespace of the child's own, by a read-only mount that is made there, of what
-// has its name there now and is still the same file. Without one the target reaches the caller's files by their names.
+// has its name there now and is still the same file. Where there is no such mount, it is a copy; where that can't be executed either, as with Linux 5.10,
+// it is the caller's file. Without a mount namespace the target reaches the caller's files by their names.
 func ofProgram(namespaces uintptr) ([]linux.Call, error) {
 	if namespaces&unix.CLONE_NEWNS == 0 {
 		return []linux.Call{linux.Exec(selfPath, childArgv, childEnv)}, nil
