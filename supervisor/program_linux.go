@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"os"
+	"strconv"
 	"sync"
 	"unsafe"
 
@@ -25,8 +26,8 @@ const (
 )
 
 // ofProgram are the calls that execute this program: in a mount namespace of the child's own, by a read-only mount that is made there, of what
-// has its name there now and is still the same file. Where there is no such mount, it is a copy; where that can't be executed either, as with Linux 5.10,
-// it is the caller's file. Without a mount namespace the target reaches the caller's files by their names.
+// has its name there now and is still the same file. Where there is no such mount, it is a copy. Without a mount namespace the target reaches the
+// caller's files by their names.
 func ofProgram(namespaces uintptr) ([]linux.Call, error) {
 	if namespaces&unix.CLONE_NEWNS == 0 {
 		return []linux.Call{linux.Exec(selfPath, childArgv, childEnv)}, nil
@@ -58,19 +59,20 @@ func ofProgram(namespaces uintptr) ([]linux.Call, error) {
 	}, nil
 }
 
-// notReadOnly says whether there was no such mount: the kernel is before Linux 5.12 or keeps it from us, or the file was replaced or moved.
+// notReadOnly says whether there was no such mount: the kernel is before Linux 5.12 or keeps it from us, or the file was replaced or moved, or
+// what is executed by a descriptor has to have a name in /dev/fd (TOMOYO, up to Linux 6.11), and there is none.
 func notReadOnly(err error) bool {
 	e, ok := err.(*linux.CallError)
-	return ok && (e.Name == callOpenTree || e.Name == callMount || e.Name == callStat)
+	return ok && (e.Name == callOpenTree || e.Name == callMount || e.Name == callStat || e.Name == callExecFrom)
 }
 
-// ofCopy are the calls that execute a copy of this program in memory, which nobody can change.
+// ofCopy are the calls that execute a copy of this program in memory, which nobody can change. It is by a name in /proc, which has to be there anyhow.
 func ofCopy() ([]linux.Call, error) {
 	file, err := sealed()
 	if err != nil {
 		return nil, err
 	}
-	return []linux.Call{linux.ExecFrom(&file, childArgv, childEnv)}, nil
+	return []linux.Call{linux.Exec("/proc/self/fd/"+strconv.Itoa(int(file)), childArgv, childEnv)}, nil
 }
 
 var sealed = sync.OnceValues(func() (int32, error) {

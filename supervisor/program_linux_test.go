@@ -30,9 +30,15 @@ func TestTheChildsProgramCantBeChanged(t *testing.T) {
 		calls[2].Same[0][1]++
 		return calls, err
 	}
+	nameless := func() ([]linux.Call, error) {
+		calls, err := ofProgram(namespaces)
+		calls[4].Args[4] = 0 // ENOENT
+		return calls, err
+	}
 	for name, program := range map[string]func() ([]linux.Call, error){
 		"by a mount": func() ([]linux.Call, error) { return ofProgram(namespaces) },
-		"another is there by its name, so a copy": moved,
+		"another is there by its name, so a copy":         moved,
+		"it can't be executed by a descriptor, so a copy": nameless,
 	} {
 		c := clone(namespaces)
 		if err := c.begun(); err != nil {

@@ -116,10 +116,6 @@ func (c *cloning) wait() (*process, *SetupError) {
 	if notReadOnly(err) {
 		c.execute(ofCopy())
 		err = c.begun()
-		if e, ok := err.(*linux.CallError); ok && e.Name == callExecFrom { // seen with Linux 5.10: then as where there is no mount namespace
-			c.execute([]linux.Call{linux.Exec(selfPath, childArgv, childEnv)}, nil)
-			err = c.begun()
-		}
 	}
 	closeDuplicates(c.calls)
 	closeAll([]int{c.theirs})
