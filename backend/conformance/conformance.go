@@ -29,13 +29,18 @@ type Target struct {
 	Program func(does ...string) []string
 	// Snapshots: it has them.
 	Snapshots bool
+	// Forks: a sandbox that a test begins with is a fork of one that none of them touches, where another takes seconds to begin.
+	Forks bool
 	// Without are tests of what it says that it hasn't, and why. There has to be a test of that name.
 	Without map[string]string
 }
 
 // Run runs the suite.
 func Run(t *testing.T, target Target) {
-	s, left := suite{target}, map[string]bool{}
+	s, left := suite{Target: target}, map[string]bool{}
+	if s.Forks {
+		s.first = s.fresh(t)
+	}
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T)
@@ -84,7 +89,10 @@ func Run(t *testing.T, target Target) {
 	}
 }
 
-type suite struct{ Target }
+type suite struct {
+	Target
+	first backend.Sandbox // what others are forks of
+}
 
 func (s suite) spec(t *testing.T) *backend.Spec {
 	p := config.Default()
@@ -94,7 +102,22 @@ func (s suite) spec(t *testing.T) *backend.Spec {
 	return &backend.Spec{Policy: &p, Argv: s.Program("exit", "0"), Dir: t.TempDir(), Environ: append(os.Environ(), "CONFORMANCE_PASSED=yes", "SECRET_OF_THE_CALLER=x")}
 }
 
+// open gives a sandbox that nobody else has.
 func (s suite) open(t *testing.T) backend.Sandbox {
+	t.Helper()
+	if !s.Forks {
+		return s.fresh(t)
+	}
+	box, err := s.first.Fork(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = box.Close() })
+	return box
+}
+
+// fresh opens a sandbox that is a fork of none.
+func (s suite) fresh(t *testing.T) backend.Sandbox {
 	t.Helper()
 	box, failed, err := backend.Open(t.Context(), s.Backend, s.spec(t))
 	if err != nil || failed != nil {

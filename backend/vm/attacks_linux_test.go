@@ -159,7 +159,6 @@ func disobey() {
 // A guest whose kernel does what the policy doesn't let it: limits are held by the host's clock and the walls around QEMU. One boot; the
 // machines that end are of a snapshot of it.
 func TestAGuestThatIsNotOursIsBounded(t *testing.T) {
-	once(t)
 	dir := t.TempDir()
 	spec := specHere(t, dir)
 	spec.Policy.DiskLimit, spec.Policy.CPUTime = 32<<20, 10*time.Minute // emulated, all of this takes a while

@@ -19,9 +19,8 @@ func (n few) Build(ctx context.Context, p backend.Plan) (backend.Sandbox, error)
 	return n.Backend.Build(ctx, p)
 }
 
-func TestConformance(t *testing.T) {
-	once(t)
-	conformance.Run(t, conformance.Target{Backend: few{Backend{kernel: kernelHere(t)}}, Snapshots: true, Program: func(does ...string) []string {
+func TestMachinesConform(t *testing.T) {
+	conformance.Run(t, conformance.Target{Backend: few{Backend{kernel: kernelHere(t)}}, Snapshots: true, Forks: true, Program: func(does ...string) []string {
 		script := map[string]string{
 			"echo": `printf '%s\n' "$*"`, "cat": "cat", "exit": "exit $1", "sleep": "exec sleep 100", "write": `printf %s "$2" >"$1"`, "read": `cat "$1"`,
 			"env": `eval "printf '%s\n' \"\$$1\""`, "pwd": "pwd", "size": "stty size", "err": `printf '%s\n' "$*" >&2`, "burn": "(while :; do :; done) & wait", "flood": "while :; do echo 0123456789; done",

@@ -141,7 +141,6 @@ func qemuOf(t *testing.T) int {
 
 // A QEMU that is killed ends the sandbox, which says so; whoever waits is told.
 func TestAMachineWhoseQEMUIsKilledHasEnded(t *testing.T) {
-	once(t)
 	box := opened(t, specHere(t, t.TempDir()))
 	p, err := box.Start(t.Context(), &backend.Exec{Argv: []string{"sleep", "100"}})
 	if err != nil {

@@ -71,11 +71,3 @@ func kernelHere(t *testing.T) string {
 	t.Skip("no machine boots here: ", filepath.Base(named), err)
 	return ""
 }
-
-// once leaves a test that boots a machine to the ordinary user's run where there are two: scripts have machines as root, too.
-func once(t *testing.T) {
-	t.Helper()
-	if os.Getenv("CONFINE_TEST_UID") == "off" && os.Geteuid() == 0 {
-		t.Skip("an ordinary user's tests follow, and have it")
-	}
-}

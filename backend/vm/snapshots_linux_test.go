@@ -50,7 +50,6 @@ func does(t *testing.T, box backend.Sandbox, script string) string {
 
 // What runs in a machine goes on where it was: in the machine itself, in one that was made of it, and again after that one was written down.
 func TestMachinesGoOnWhereTheyWere(t *testing.T) {
-	once(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "book"), []byte(strings.Repeat("line\n", 5)), 0o644); err != nil {
 		t.Fatal(err)
