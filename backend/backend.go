@@ -7,6 +7,8 @@ package backend
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -97,6 +99,15 @@ type Plan interface {
 	Key() [32]byte
 	// Ask answers a question about what is allowed.
 	Ask(q config.Ask) (config.Answer, error)
+}
+
+// KeyOf is the key of a plan that is all of this.
+func KeyOf(parts ...any) [32]byte {
+	text, err := json.Marshal(parts)
+	if err != nil {
+		panic(err) // plain data
+	}
+	return sha256.Sum256(text)
 }
 
 // Sandbox is built, and holds processes: one after another or at once. What one leaves behind, files and other

@@ -45,20 +45,18 @@ func partial(r *status.Report) bool {
 // Refused is the report of a run that was not started, since the plan of the backend of that name doesn't
 // give what the policy insists on.
 func Refused(name string, e *config.Unenforceable, s *Spec) *status.Report {
+	return Unbuilt(name, &status.SetupError{Step: "plan", Op: string(e.Capability), Error: e.Error(), Hint: e.Hint}, e.Ledger, s)
+}
+
+// Unbuilt is the report of a run whose sandbox that backend could not build: nothing of what the ledger says holds.
+func Unbuilt(name string, e *status.SetupError, l status.Ledger, s *Spec) *status.Report {
 	r := &status.Report{
-		Status: status.InternalError,
-		Cause:  status.CauseSetup,
-		Reason: e.Error(),
-		RC:     status.InternalError.RC(status.Normalized, 0, 0),
-		SetupError: &status.SetupError{
-			Step: "plan", Op: string(e.Capability), Error: e.Error(), Hint: e.Hint,
-		},
-		Enforced: e.Ledger,
+		Status: status.InternalError, Cause: status.CauseSetup, Reason: e.Error, Backend: name, SetupError: e,
+		RC: status.InternalError.RC(status.Normalized, 0, 0), Enforced: l,
 	}
-	for c, entry := range r.Enforced {
+	for c, entry := range l {
 		entry.Applied, entry.Effective = false, false
-		r.Enforced[c] = entry
+		l[c] = entry
 	}
-	r.Backend = name
 	return Complete(r, s)
 }

@@ -2,11 +2,10 @@ package darwin
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
-	"path"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,14 +20,48 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-// programWord makes the test a program of the suite. The suite speaks of /tmp, which is where TMPDIR is here.
-const programWord = "__program"
-
 func TestMain(m *testing.M) {
 	Init()
-	if len(os.Args) > 2 && os.Args[1] == programWord {
-		program(os.Args[2], os.Args[3:])
-	}
+	conformance.Main("TMPDIR", map[string]func(words []string) error{
+		"size": func([]string) error {
+			now, err := unix.IoctlGetWinsize(1, unix.TIOCGWINSZ)
+			if err == nil {
+				fmt.Println(now.Row, now.Col)
+			}
+			return err
+		},
+		"leave": func([]string) error { // in a session of its own, whose parent ends at once, with our streams
+			c := exec.Command(os.Args[0], conformance.ProgramWord, "left")
+			c.Stdout, c.Stderr = os.Stdout, os.Stderr
+			c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			return c.Run()
+		},
+		"left": func([]string) error {
+			c := exec.Command(os.Args[0], conformance.ProgramWord, "sleep")
+			c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			if err := c.Start(); err != nil {
+				return err
+			}
+			fmt.Println(c.Process.Pid)
+			return nil
+		},
+		"connect": func(words []string) error {
+			c, err := net.Dial("tcp", words[0])
+			if err == nil {
+				err = c.Close()
+			}
+			return err
+		},
+		"link":   func(words []string) error { return os.Link(words[0], words[1]) },
+		"rename": func(words []string) error { return os.Rename(words[0], words[1]) },
+		"signal": func(words []string) error {
+			n, err := strconv.Atoi(words[0])
+			if err == nil {
+				err = syscall.Kill(n, 0)
+			}
+			return err
+		},
+	})
 	if darwin.Sandboxed(os.Getpid()) {
 		fmt.Fprintln(os.Stderr, "these tests run outside of a sandbox")
 		os.Exit(1)
@@ -36,106 +69,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func fromTemp(name, temp string) string {
-	if rest, ok := strings.CutPrefix(name, "/tmp"); ok && (rest == "" || rest[0] == '/') {
-		return path.Join(temp, rest)
-	}
-	return name
-}
-
-func program(does string, words []string) {
-	temp := strings.TrimSuffix(os.Getenv("TMPDIR"), "/")
-	check := func(err error) {
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
-	switch does {
-	case "echo":
-		fmt.Println(strings.Join(words, " "))
-	case "err":
-		fmt.Fprintln(os.Stderr, strings.Join(words, " "))
-	case "cat":
-		_, err := io.Copy(os.Stdout, os.Stdin)
-		check(err)
-	case "exit":
-		n := 0
-		_, err := fmt.Sscan(words[0], &n)
-		check(err)
-		os.Exit(n)
-	case "sleep", "denied":
-		time.Sleep(100 * time.Second)
-	case "write":
-		check(os.WriteFile(fromTemp(words[0], temp), []byte(words[1]), 0o600))
-	case "read":
-		text, err := os.ReadFile(fromTemp(words[0], temp))
-		check(err)
-		os.Stdout.Write(text)
-	case "env":
-		fmt.Println(os.Getenv(words[0]))
-	case "pwd":
-		dir, err := os.Getwd()
-		check(err)
-		if rest, ok := strings.CutPrefix(dir, temp); ok {
-			dir = "/tmp" + rest
-		}
-		fmt.Println(dir)
-	case "size":
-		now, err := unix.IoctlGetWinsize(1, unix.TIOCGWINSZ)
-		check(err)
-		fmt.Println(now.Row, now.Col)
-	case "flood":
-		for {
-			fmt.Println("0123456789")
-		}
-	case "spin":
-		for n := uint64(0); ; n++ {
-			_ = n
-		}
-	case "burn":
-		check(exec.Command(os.Args[0], programWord, "spin").Run())
-	case "leave": // in a session of its own, whose parent ends at once, with our streams
-		c := exec.Command(os.Args[0], programWord, "left")
-		c.Stdout, c.Stderr = os.Stdout, os.Stderr
-		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		check(c.Run())
-	case "left":
-		c := exec.Command(os.Args[0], programWord, "sleep")
-		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		check(c.Start())
-		fmt.Println(c.Process.Pid)
-	case "connect":
-		c, err := net.Dial("tcp", words[0])
-		check(err)
-		c.Close()
-	case "link":
-		check(os.Link(words[0], words[1]))
-	case "rename":
-		check(os.Rename(words[0], words[1]))
-	case "signal":
-		n := 0
-		_, err := fmt.Sscan(words[0], &n)
-		check(err)
-		check(syscall.Kill(n, 0))
-	default:
-		fmt.Fprintln(os.Stderr, "no such word")
-		os.Exit(2)
-	}
-	os.Exit(0)
-}
-
-func does(words ...string) []string {
-	self, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
-	return append([]string{self, programWord}, words...)
-}
-
 func TestConformance(t *testing.T) {
 	conformance.Run(t, conformance.Target{
-		Backend: conformance.Named{Backend: Backend{}, Place: does("env", "TMPDIR"), In: fromTemp}, Program: does,
+		Backend: conformance.Named{Backend: Backend{}, Place: conformance.Does("env", "TMPDIR"), In: conformance.FromTemp}, Program: conformance.Does,
 		Without: map[string]string{
 			"links":                 "absolute links of the suite lead to the host's own /tmp",
 			"permissions and names": "absolute links of the suite lead to the host's own /tmp",
@@ -201,7 +137,7 @@ func TestAttempts(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			words := does(c.words(dir)...)
+			words := conformance.Does(c.words(dir)...)
 			run, err := backend.Run(t.Context(), Backend{}, s, &backend.Exec{Argv: words})
 			if err != nil {
 				t.Fatal(err)
@@ -232,7 +168,7 @@ func TestNobodyOutlivesTheSandbox(t *testing.T) {
 		t.Fatalf("%v, %+v", err, failed)
 	}
 	var out strings.Builder
-	p, err := box.Start(t.Context(), &backend.Exec{Argv: does("leave"), Stdout: &out})
+	p, err := box.Start(t.Context(), &backend.Exec{Argv: conformance.Does("leave"), Stdout: &out})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +203,7 @@ func TestMembersAreKnownByTheirMark(t *testing.T) {
 		t.Fatalf("%v, %+v", err, failed)
 	}
 	defer box.Close()
-	if _, err := box.Start(t.Context(), &backend.Exec{Argv: does("sleep")}); err != nil {
+	if _, err := box.Start(t.Context(), &backend.Exec{Argv: conformance.Does("sleep")}); err != nil {
 		t.Fatal(err)
 	}
 	pids, err := members("run.confine.x")

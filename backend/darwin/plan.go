@@ -2,8 +2,6 @@ package darwin
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/internal/task"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/explain"
 	"github.com/confine-run/confine/internal/hint"
@@ -30,13 +29,6 @@ import (
 
 // Name is the backend's, as reports have it.
 const Name = "darwin-seatbelt"
-
-const (
-	// lookEvery is how often the processes of a sandbox are looked at.
-	lookEvery = 20 * time.Millisecond
-	// lookAtDiskEvery is how often places and trees are looked through, at least.
-	lookAtDiskEvery = 250 * time.Millisecond
-)
 
 // facts are what a plan needs to know of the host.
 type facts struct {
@@ -61,8 +53,8 @@ type limits struct {
 // Plan is what will be done for one sandbox.
 type Plan struct {
 	Limits limits
-	Start  string            // where processes start; "": in the run's directory
-	Env    map[string]string // what the view makes of it; values that begin with place are below the run's directory
+	task.Plan
+	Env map[string]string // what the view makes of it; values that begin with place are below the run's directory
 	// Gateway: a proxy leads to what Reach allows.
 	Gateway bool
 	Reach   plan.Network `json:"-"`
@@ -73,10 +65,6 @@ type Plan struct {
 	profile *seatbelt.Profile
 	view    *view.View
 	have    facts
-	spec    *backend.Spec
-	ledger  plan.Ledger
-	rules   []view.Rule
-	notices []hint.Notice
 }
 
 // place stands for the run's own directory until there is one.
@@ -84,58 +72,34 @@ const place = "$PLACE"
 
 // newPlan decides what will be done. It changes nothing and asks nobody but the facts.
 func newPlan(s *backend.Spec, have facts) (*Plan, error) {
-	p := &Plan{spec: s, have: have, ledger: plan.Ledger(backend.Asked(s.Policy))}
-	for _, part := range []func() error{p.refuse, p.limits, p.held, p.reach, p.files} {
+	p := &Plan{Plan: task.NewPlan(Name, "macOS", s), have: have}
+	for _, part := range []func() error{p.Refuse, p.limits, p.held, p.reach, p.files} {
 		if err := part(); err != nil {
 			return nil, err
 		}
 	}
 	if have.Nested {
 		const why = "confine is in a sandbox of macOS itself, and there is none in another"
-		p.ledger.Missing(status.Filesystem, status.NestedSandbox, why)
-		return p, &config.Unenforceable{Capability: status.Filesystem, Requested: p.ledger[status.Filesystem].Requested, Reason: status.NestedSandbox, Details: why,
-			Hint: "let what has put it there run confine outside; an agent mostly has a setting for that", Ledger: status.Ledger(p.ledger)}
+		p.Lines.Missing(status.Filesystem, status.NestedSandbox, why)
+		return p, &config.Unenforceable{Capability: status.Filesystem, Requested: p.Lines[status.Filesystem].Requested, Reason: status.NestedSandbox, Details: why,
+			Hint: "let what has put it there run confine outside; an agent mostly has a setting for that", Ledger: status.Ledger(p.Lines)}
 	}
-	return p, config.Accept(s.Policy, p.ledger)
-}
-
-// refuse says what can't be had here at all: without it a command would see something else than was asked for.
-func (p *Plan) refuse() error {
-	q := p.spec.Policy
-	f := &q.Filesystem
-	for _, r := range []struct {
-		is   bool
-		what string
-	}{
-		{f.Rootfs != "", "--rootfs"},
-		{f.Virtual, "--virtual-fs"},
-		{len(f.Mounts) > 0, "--mount"},
-		{f.EphemeralHome, "--ephemeral-home"},
-		{f.Log, "--log-files"},
-		{q.User != nil, "--user"},
-		{q.CgroupParent != "", "--cgroup-parent"},
-		{p.spec.From != nil, "a snapshot"},
-	} {
-		if r.is {
-			return &config.UsageError{Msg: r.what + " can't be had on macOS", Hint: "leave it away"}
-		}
-	}
-	return nil
+	return p, config.Accept(s.Policy, p.Lines)
 }
 
 // limits are rlimits, and what is watched.
 func (p *Plan) limits() error {
-	q, l := p.spec.Policy, p.ledger
+	q, l := p.Spec.Policy, p.Lines
 	p.Limits = limits{q.MemoryLimit, q.CPUTime, q.Processes, q.DiskLimit, q.MaxFiles, q.FileDescriptors, q.MaxFileSize}
 	l.Enforced(status.WallTime, "timer", "")
 	l.Enforced(status.Output, "relay", "")
-	looked := "looked at every " + lookEvery.String()
+	looked := "looked at every " + task.LookEvery.String()
 	l.Fallback(status.CPUTime, "rusage_watchdog", status.PlatformUnsupported, "of all processes, "+looked+"; of one alone RLIMIT_CPU behind it")
 	l.Fallback(status.Memory, "rusage_watchdog", status.PlatformUnsupported, "physical footprint of all processes, "+looked+": what is taken between two looks is taken")
 	l.Fallback(status.Tasks, "tasks_watchdog", status.PlatformUnsupported, "processes and their threads, "+looked+"; the newest are killed until no more are left")
 	const watched = "the run's directory, and what writable trees grow by, looked through every " // a quarter of a second, or longer
-	l.Fallback(status.Disk, "disk_watchdog", status.PlatformUnsupported, watched+lookAtDiskEvery.String())
-	l.Fallback(status.Files, "disk_watchdog", status.PlatformUnsupported, watched+lookAtDiskEvery.String())
+	l.Fallback(status.Disk, "disk_watchdog", status.PlatformUnsupported, watched+task.LookAtDiskEvery.String())
+	l.Fallback(status.Files, "disk_watchdog", status.PlatformUnsupported, watched+task.LookAtDiskEvery.String())
 	l.Enforced(status.FileDescriptors, "rlimit_nofile", "per process")
 	l.Enforced(status.FileSize, "rlimit_fsize", "")
 	l.Missing(status.CPURate, status.PlatformUnsupported, "macOS holds no program to a share of a CPU")
@@ -145,30 +109,20 @@ func (p *Plan) limits() error {
 
 // held is what keeps the processes together and from privileges, and what nothing keeps them from.
 func (p *Plan) held() error {
-	q, l := p.spec.Policy, p.ledger
+	l := p.Lines
 	l.Enforced(status.Containment, "seatbelt", "who is in the run's sandbox is found among the user's processes, and killed; by a keeper where confine itself was killed")
 	if p.have.UID == 0 {
 		l.Partial(status.Privileges, "seatbelt", status.PlatformUnsupported, "the sandbox executes no setuid program, but the processes are root's")
 	} else {
 		l.Enforced(status.Privileges, "seatbelt", "the sandbox executes no setuid program")
 	}
-	switch q.Seccomp {
-	case "", "off":
-		l.Unasked(status.Syscalls, "off", "")
-	default:
-		l.Ask(status.Syscalls, q.Seccomp+", "+cmp.Or(q.SeccompAction, "errno"))
-		l.Missing(status.Syscalls, status.PlatformUnsupported, "macOS has no filter of system calls; its sandbox holds services, devices and settings")
-	}
-	if q.Isolation != "" && q.Isolation != "process" {
-		l.Ask(status.Isolation, q.Isolation)
-		l.Missing(status.Isolation, status.NotInBuild, "on macOS there are processes alone")
-	}
+	p.Unfiltered("; its sandbox holds services, devices and settings")
 	return nil
 }
 
 // reach is whom the processes may connect to.
 func (p *Plan) reach() error {
-	n, l := &p.spec.Policy.Network, p.ledger
+	n, l := &p.Spec.Policy.Network, p.Lines
 	l.Missing(status.Publish, status.PlatformUnsupported, "there is no network of the run's own whose ports could be published")
 	const own = "; sockets in the run's directory are its own"
 	switch {
@@ -193,31 +147,31 @@ func (p *Plan) reach() error {
 
 // files decide what is visible.
 func (p *Plan) files() error {
-	q, have := p.spec.Policy, p.have
-	env := func(name string) string { return config.LookupEnv(p.spec.Environ, name) }
+	q, have := p.Spec.Policy, p.have
+	env := func(name string) string { return config.LookupEnv(p.Spec.Environ, name) }
 	in := view.Input{
 		Filesystem: q.Filesystem,
 		Caller: view.Caller{
-			Dir: p.spec.Dir, HomeDir: env("HOME"), UserName: env("USER"), UID: have.UID, GID: have.GID, AccessUID: have.UID, AccessGID: have.GID,
-			Env: env, ConfigFiles: p.spec.ConfigFiles,
+			Dir: p.Spec.Dir, HomeDir: env("HOME"), UserName: env("USER"), UID: have.UID, GID: have.GID, AccessUID: have.UID, AccessGID: have.GID,
+			Env: env, ConfigFiles: p.Spec.ConfigFiles,
 		},
 		NetworkAll: q.Network.All, Bare: true, MacOS: true, SocketsHeld: true, Host: have.Files,
 	}
-	if len(p.spec.Argv) > 0 {
-		in.Command = p.spec.Argv[0]
+	if len(p.Spec.Argv) > 0 {
+		in.Command = p.Spec.Argv[0]
 	}
 	in.Protect = append(slices.Clip(in.Protect), macProtected[:]...)
 	table, err := p.look(in)
 	if err != nil {
 		return usage(err)
 	}
-	p.view, p.guarded, p.rules = table.View, table.Guarded, table.Rules
-	p.notices = append(p.notices, hint.Notices(table.Notices)...)
+	p.view, p.guarded, p.Shown = table.View, table.Guarded, table.Rules
+	p.Told = append(p.Told, hint.Notices(table.Notices)...)
 	p.input.View, p.input.Absent, p.input.Programs = table.View, table.KeepAbsent, []string{have.Self}
 	p.compile("", 0)
 	p.start(table)
 	p.environment(table)
-	l := p.ledger
+	l := p.Lines
 	l.Enforced(status.Filesystem, "seatbelt", "by canonical paths; HOME and TMPDIR are a directory of the run's own, and nobody makes hard links or clones")
 	if table.DenyAtStart {
 		l.Note(status.Filesystem, "in writable trees --deny hides what is there at the start, not what is made later")
@@ -245,10 +199,10 @@ var macProtected = [...]string{"~/Library/LaunchAgents", "~/Library/Scripts", "~
 
 // look decides what is visible, below a ceiling where there is one.
 func (p *Plan) look(in view.Input) (*rootfs.Table, error) {
-	if p.spec.Ceiling == nil {
+	if p.Spec.Ceiling == nil {
 		return rootfs.Compile(in)
 	}
-	ceiling := &rootfs.Ceiling{Filesystem: p.spec.Ceiling.Filesystem, Base: p.spec.CeilingDir}
+	ceiling := &rootfs.Ceiling{Filesystem: p.Spec.Ceiling.Filesystem, Base: p.Spec.CeilingDir}
 	t, err := ceiling.Compile(in)
 	if wider, ok := errors.AsType[*rootfs.WiderError](err); ok {
 		return nil, &config.CeilingError{Option: wider.Option, Path: wider.Path, Err: wider}
@@ -265,7 +219,7 @@ func (p *Plan) compile(dir string, port uint16) {
 // start finds where processes start.
 func (p *Plan) start(table *rootfs.Table) {
 	p.Start = table.Dir
-	if p.spec.Policy.Filesystem.Chdir == "" && p.Start == names.TmpDir || !p.profile.Allows(p.Start, seatbelt.Stat) {
+	if p.Spec.Policy.Filesystem.Chdir == "" && p.Start == names.TmpDir || !p.profile.Allows(p.Start, seatbelt.Stat) {
 		p.Start = ""
 	}
 }
@@ -293,7 +247,7 @@ func (p *Plan) environ(dir string, port uint16) []string {
 	if port != 0 {
 		maps.Copy(env, proxy.Environ(port))
 	}
-	return config.Environment(&p.spec.Policy.Env, p.spec.Environ, env)
+	return config.Environment(&p.Spec.Policy.Env, p.Spec.Environ, env)
 }
 
 // usage is the mistake that an error is about a path, where it is one.
@@ -305,30 +259,10 @@ func usage(err error) error {
 	return &config.UsageError{Msg: msg, Hint: remedy, Err: err}
 }
 
-// Ledger says what will be enforced.
-func (p *Plan) Ledger() status.Ledger { return status.Ledger(p.ledger) }
-
 // Key is the same for plans whose sandboxes are.
 func (p *Plan) Key() [32]byte {
-	text, err := json.Marshal(struct {
-		Plan   *Plan
-		Policy string
-		Rules  []seatbelt.Rule
-	}{p, p.spec.Policy.Digest(), p.profile.Rules})
-	if err != nil {
-		panic(err) // plain data
-	}
-	return sha256.Sum256(text)
+	return backend.KeyOf(p, p.Spec.Policy.Digest(), p.profile.Rules)
 }
-
-// Rules say what of the file system appears how.
-func (p *Plan) Rules() []config.PathRule { return p.rules }
-
-// Dir is where processes start; "" is in the run's directory.
-func (p *Plan) Dir() string { return p.Start }
-
-// Notices are what the user is to know.
-func (p *Plan) Notices() []hint.Notice { return p.notices }
 
 // Ask answers by the rules that the gateway asks, and by the profile.
 func (p *Plan) Ask(q config.Ask) (config.Answer, error) {
@@ -341,11 +275,11 @@ func (p *Plan) Ask(q config.Ask) (config.Answer, error) {
 		err := p.askPath(&a)
 		return a, err
 	}
-	return a, &config.UsageError{Msg: "system calls are those of Linux, and nothing holds them on macOS", Hint: "leave --syscall away", Err: errors.ErrUnsupported}
+	return a, p.NoSyscalls()
 }
 
 func (p *Plan) askHost(a *config.Answer) error {
-	n := &p.spec.Policy.Network
+	n := &p.Spec.Policy.Network
 	if n.All {
 		a.Answer, a.Reason, a.Details = config.AnswerYes, "network_all", "the caller's network as it is"
 		return nil
@@ -382,7 +316,7 @@ func (p *Plan) askPath(a *config.Answer) error {
 	}
 	name := a.Asked
 	if !path.IsAbs(name) {
-		name = p.spec.Dir + "/" + name
+		name = p.Spec.Dir + "/" + name
 	}
 	s := explain.New(p.view, explain.Viewer{UID: p.have.UID, GID: p.have.GID, Groups: p.have.Groups, Bare: true, Host: p.have.Files}).Check(name, op)
 	at, do := s.Path, needs[op]
@@ -390,7 +324,7 @@ func (p *Plan) askPath(a *config.Answer) error {
 		at, do = path.Join(at, "new"), seatbelt.Write
 	}
 	a.Answer, a.Reason, a.Details, a.Where = config.AnswerNo, string(s.Reason), s.Details, s.Meant
-	switch rule := nearestRule(p.rules, s.Path); {
+	switch rule := nearestRule(p.Shown, s.Path); {
 	case !p.profile.Allows(at, do):
 		if a.Reason = string(explain.ReadOnly); !p.profile.Allows(at, seatbelt.Read) {
 			a.Reason = string(explain.Hidden)

@@ -22,7 +22,6 @@ import (
 	"github.com/confine-run/confine/backend/internal/task"
 	"github.com/confine-run/confine/internal/darwin"
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/outcome"
 	"github.com/confine-run/confine/supervisor/proxy"
 )
 
@@ -67,18 +66,18 @@ func build(ctx context.Context, p *Plan) (_ *task.Box, err error) {
 	}()
 	dir := filepath.Join(p.have.Temp, placePrefix+rand.Text())
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, setup("place", "mkdir", err)
+		return nil, task.Setup("place", "mkdir", err)
 	}
 	s.place = dir
 	for _, name := range []string{"home", "tmp"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			return nil, setup("place", "mkdir", err)
+			return nil, task.Setup("place", "mkdir", err)
 		}
 	}
 	port := uint16(0)
 	if p.Gateway {
 		if s.proxy, err = proxy.Open(&p.Reach, s.attempt); err != nil {
-			return nil, setup("network", "listen", err)
+			return nil, task.Setup("network", "listen", err)
 		}
 		port = s.proxy.Port
 	}
@@ -89,11 +88,11 @@ func build(ctx context.Context, p *Plan) (_ *task.Box, err error) {
 		s.start = filepath.Join(dir, "home")
 	}
 	if err := s.startKeeper(); err != nil {
-		return nil, setup("keeper", "start", err)
+		return nil, task.Setup("keeper", "start", err)
 	}
 	s.grown.bytes, s.grown.files = hostfiles.Measure(p.Trees)
 	s.mu.Lock()
-	s.box = task.New(ctx, Name, p.spec, status.Ledger(p.ledger), s)
+	s.box = task.New(ctx, Name, p.Spec, status.Ledger(p.Lines), s)
 	s.mu.Unlock()
 	s.watching.Go(s.watch)
 	return s.box, nil
@@ -164,11 +163,11 @@ func (s *sandbox) watch() {
 		if kq >= 0 && err == nil {
 			await(kq, pids, known)
 		} else {
-			time.Sleep(lookEvery)
+			time.Sleep(task.LookEvery)
 		}
 		if began := time.Now(); !began.Before(next) {
 			s.lookAtDisk()
-			next = time.Now().Add(max(lookAtDiskEvery, 4*time.Since(began)))
+			next = time.Now().Add(max(task.LookAtDiskEvery, 4*time.Since(began)))
 		}
 	}
 }
@@ -190,7 +189,7 @@ func await(kq int, pids []int, known map[int]bool) {
 	if len(changes) > 0 {
 		_, _ = unix.Kevent(kq, changes, events, &unix.Timespec{}) // of who is gone already there is an error in its receipt
 	}
-	wait := unix.NsecToTimespec(int64(lookEvery))
+	wait := unix.NsecToTimespec(int64(task.LookEvery))
 	_, _ = unix.Kevent(kq, nil, events[:1], &wait)
 }
 
@@ -260,12 +259,7 @@ func (s *sandbox) lookAtDisk() {
 	bytes, files := hostfiles.Measure(append([]string{s.place}, s.plan.Trees...))
 	bytes, files = bytes-s.grown.bytes, files-s.grown.files
 	s.scratch.Store(max(0, bytes))
-	switch l := &s.plan.Limits; {
-	case l.Disk > 0 && bytes > l.Disk:
-		s.box.End(status.CauseDisk, fmt.Sprintf("disk limit of %d bytes reached: %d bytes", l.Disk, bytes))
-	case l.Files > 0 && files > l.Files:
-		s.box.End(status.CauseDisk, fmt.Sprintf("limit of %d files reached: %d files", l.Files, files))
-	}
+	s.box.LookAtDisk(bytes, files, s.plan.Limits.Disk, s.plan.Limits.Files)
 }
 
 // Files are those of the run's directory, and of trees that it may write to or start in.
@@ -370,26 +364,12 @@ func planHere(s *backend.Spec) (*Plan, error) {
 
 // Build plans anew, since a plan names files as they were, and builds.
 func (Backend) Build(ctx context.Context, planned backend.Plan) (backend.Sandbox, error) {
-	p, err := planHere(planned.(*Plan).spec)
+	p, err := planHere(planned.(*Plan).Spec)
 	if err != nil {
 		return nil, err
 	}
 	box, err := build(ctx, p)
-	if failed, ok := errors.AsType[*outcome.SetupError](err); ok {
-		r := &status.Report{
-			Status: status.InternalError, Cause: status.CauseSetup, Reason: failed.Error(), Backend: Name, SetupError: failed.Report(),
-			RC: status.InternalError.RC(status.Normalized, 0, 0), Enforced: status.Ledger(p.ledger),
-		}
-		for c, e := range r.Enforced {
-			e.Applied, e.Effective = false, false
-			r.Enforced[c] = e
-		}
-		return nil, &backend.BuildError{Report: backend.Complete(r, p.spec)}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return box, nil
+	return p.Built(box, err)
 }
 
 var (

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/confine-run/confine/backend/internal/task"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/seatbelt"
 	"github.com/confine-run/confine/supervisor/outcome"
@@ -34,7 +35,7 @@ func stageSaid(said []byte, path string) error {
 	case len(said) == 0: // what it says is on standard error
 		return &outcome.SetupError{Step: "seatbelt", Op: sandboxExec + " has not executed what it was to", Whole: true, Hint: "what it printed says why; confine doctor tries it"}
 	case said[0] == stageLimits:
-		return setup("limits", "setrlimit", errno)
+		return task.Setup("limits", "setrlimit", errno)
 	case said[0] != stageConfirmed:
 		return &outcome.SetupError{Step: "seatbelt", Op: "sandbox_check: the process is in no sandbox that is known as the run's", Whole: true}
 	case len(said) > 1:
@@ -63,14 +64,6 @@ func (l *limits) rlimits() string {
 		}
 	}
 	return strings.Join(words, ",")
-}
-
-func setup(step, op string, err error) *outcome.SetupError {
-	e := &outcome.SetupError{Step: step, Op: op}
-	if !errors.As(err, &e.Errno) && err != nil {
-		e.Op, e.Whole = op+": "+err.Error(), true
-	}
-	return e
 }
 
 func errnoOf(err error) syscall.Errno {

@@ -50,7 +50,7 @@ func (s *sandbox) Start(x *task.Start) (_ task.Target, err error) {
 	tty := ""
 	if e.TTY != nil {
 		if t.term, err = openTerminal(*e.TTY, x.Keys, x.Screen); err != nil {
-			return nil, setup("start", "openpty", err)
+			return nil, task.Setup("start", "openpty", err)
 		}
 		tty = t.term.name
 		defer func() {
@@ -62,7 +62,7 @@ func (s *sandbox) Start(x *task.Start) (_ task.Target, err error) {
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
-		return nil, setup("start", "pipe", err)
+		return nil, task.Setup("start", "pipe", err)
 	}
 	defer r.Close()
 	text, params := s.plan.profile.Text(tty, t.own)
@@ -85,7 +85,7 @@ func (s *sandbox) Start(x *task.Start) (_ task.Target, err error) {
 		if p, ok := errors.AsType[*fs.PathError](err); ok && p.Op == "chdir" {
 			return nil, &outcome.ExecError{Path: dir, Errno: errnoOf(err), Step: handoff.StepChdir}
 		}
-		return nil, setup("start", sandboxExec, err)
+		return nil, task.Setup("start", sandboxExec, err)
 	}
 	s.enter(t)
 	if err := t.confirmed(r, path); err != nil {
@@ -101,7 +101,7 @@ func (t *target) confirmed(r *os.File, path string) error {
 	_ = r.SetReadDeadline(time.Now().Add(stagePatience))
 	said, err := io.ReadAll(r)
 	if err != nil {
-		return setup("start", "read", err)
+		return task.Setup("start", "read", err)
 	}
 	return stageSaid(said, path)
 }

@@ -2,8 +2,6 @@ package process
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"os"
 	"sync"
@@ -16,8 +14,6 @@ import (
 	"github.com/confine-run/confine/backend/process/internal/boxfiles"
 	"github.com/confine-run/confine/backend/process/internal/layers"
 	"github.com/confine-run/confine/internal/config"
-	"github.com/confine-run/confine/internal/handoff"
-	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor"
 )
@@ -88,15 +84,7 @@ func (p boxPlan) Key() [32]byte {
 	if p.spec.From != nil {
 		from = p.spec.From.ID()
 	}
-	text, err := json.Marshal(struct {
-		Plan plan.Plan
-		Exec handoff.Exec
-		From string
-	}{box, *e, from})
-	if err != nil {
-		panic(err) // plain data
-	}
-	return sha256.Sum256(text)
+	return backend.KeyOf(box, *e, from)
 }
 
 func (p boxPlan) Ask(q config.Ask) (config.Answer, error) {

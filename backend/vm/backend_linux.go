@@ -3,8 +3,6 @@ package vm
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -256,15 +254,7 @@ func (p plan) Ledger() status.Ledger { return p.ledger }
 
 // Key is the same for machines that are the same.
 func (p plan) Key() [32]byte {
-	outer := p.Plan.Key()
-	text, err := json.Marshal(struct {
-		Outer          []byte
-		Policy, Kernel string
-	}{outer[:], p.spec.Policy.Digest(), p.kernel.path})
-	if err != nil {
-		panic(err) // plain data
-	}
-	return sha256.Sum256(text)
+	return backend.KeyOf(p.Plan.Key(), p.spec.Policy.Digest(), p.kernel.path)
 }
 
 // Kept is a machine written down, or anything else that is in the directory: what it is of, the sandbox knows that is to go on from it.

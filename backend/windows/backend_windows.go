@@ -12,8 +12,6 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
-	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/outcome"
 )
 
 // Backend builds sandboxes.
@@ -68,7 +66,7 @@ func planHere(s *backend.Spec) (*Plan, error) {
 	f.AllowWrite, f.Overlay = mapped(f.AllowWrite, real), mapped(f.Overlay, real)
 	p, err := newPlan(&spec, have)
 	if p != nil {
-		p.spec = &spec
+		p.Spec = &spec
 	}
 	return p, err
 }
@@ -105,7 +103,7 @@ func finalPath(path string) (string, error) {
 
 // Build plans anew, since a plan names files as they were, and builds.
 func (Backend) Build(ctx context.Context, planned backend.Plan) (backend.Sandbox, error) {
-	p, err := planHere(planned.(*Plan).spec)
+	p, err := planHere(planned.(*Plan).Spec)
 	if err != nil {
 		return nil, err
 	}
@@ -114,20 +112,5 @@ func (Backend) Build(ctx context.Context, planned backend.Plan) (backend.Sandbox
 		return nil, err
 	}
 	box, err := build(ctx, p, runs)
-	var failed *outcome.SetupError
-	if errors.As(err, &failed) {
-		r := &status.Report{
-			Status: status.InternalError, Cause: status.CauseSetup, Reason: failed.Error(), Backend: Name, SetupError: failed.Report(),
-			RC: status.InternalError.RC(status.Normalized, 0, 0), Enforced: status.Ledger(p.ledger),
-		}
-		for c, e := range r.Enforced {
-			e.Applied, e.Effective = false, false
-			r.Enforced[c] = e
-		}
-		return nil, &backend.BuildError{Report: backend.Complete(r, p.spec)}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return box, nil
+	return p.Built(box, err)
 }

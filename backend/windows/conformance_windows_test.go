@@ -2,7 +2,6 @@ package windows
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,115 +17,55 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-// programWord makes the test a program of the suite. The suite speaks of /tmp, which is where TEMP is here.
-const programWord = "__program"
-
 func TestMain(m *testing.M) {
 	Init()
-	if len(os.Args) > 2 && os.Args[1] == programWord {
-		program(os.Args[2], os.Args[3:])
-	}
+	conformance.Main("TEMP", map[string]func(words []string) error{
+		"self": func([]string) error {
+			self, err := os.Executable()
+			fmt.Println(self)
+			return err
+		},
+		"duplicate": func(words []string) error { // itself, in the directory that it is in
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			text, err := os.ReadFile(self)
+			if err != nil {
+				return err
+			}
+			at := filepath.Join(filepath.Dir(self), words[0])
+			fmt.Println(at)
+			return os.WriteFile(at, text, 0o700)
+		},
+		"size": func([]string) error {
+			var now windows.ConsoleScreenBufferInfo
+			err := windows.GetConsoleScreenBufferInfo(windows.Handle(os.Stdout.Fd()), &now)
+			if err == nil {
+				fmt.Println(now.Window.Bottom-now.Window.Top+1, now.Window.Right-now.Window.Left+1)
+			}
+			return err
+		},
+		"leave": func([]string) error { // a process in the background, with our streams
+			c := exec.Command(os.Args[0], conformance.ProgramWord, "sleep")
+			c.Stdout, c.Stderr = os.Stdout, os.Stderr
+			if err := c.Start(); err != nil {
+				return err
+			}
+			fmt.Println(c.Process.Pid)
+			return nil
+		},
+		"breakaway": func([]string) error {
+			c := exec.Command(os.Args[0], conformance.ProgramWord, "exit", "0")
+			c.SysProcAttr = &windows.SysProcAttr{CreationFlags: windows.CREATE_BREAKAWAY_FROM_JOB}
+			return c.Run()
+		},
+		"crash": func([]string) error {
+			windows.SetErrorMode(windows.SEM_NOGPFAULTERRORBOX)
+			return windows.TerminateProcess(windows.CurrentProcess(), 0xC0000005)
+		},
+	})
 	os.Exit(m.Run())
-}
-
-func fromTemp(name, temp string) string {
-	if rest, ok := strings.CutPrefix(name, "/tmp"); ok && (rest == "" || rest[0] == '/') {
-		return temp + filepath.FromSlash(rest)
-	}
-	return name
-}
-
-func program(does string, words []string) {
-	temp := os.Getenv("TEMP")
-	check := func(err error) {
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
-	switch does {
-	case "echo":
-		fmt.Println(strings.Join(words, " "))
-	case "err":
-		fmt.Fprintln(os.Stderr, strings.Join(words, " "))
-	case "cat":
-		_, err := io.Copy(os.Stdout, os.Stdin)
-		check(err)
-	case "exit":
-		n := 0
-		_, err := fmt.Sscan(words[0], &n)
-		check(err)
-		os.Exit(n)
-	case "sleep", "denied":
-		time.Sleep(100 * time.Second)
-	case "write":
-		check(os.WriteFile(fromTemp(words[0], temp), []byte(words[1]), 0o600))
-	case "read":
-		text, err := os.ReadFile(fromTemp(words[0], temp))
-		check(err)
-		os.Stdout.Write(text)
-	case "env":
-		fmt.Println(os.Getenv(words[0]))
-	case "pwd":
-		dir, err := os.Getwd()
-		check(err)
-		if rest, ok := strings.CutPrefix(dir, temp); ok {
-			dir = "/tmp" + filepath.ToSlash(rest)
-		}
-		fmt.Println(dir)
-	case "self":
-		self, err := os.Executable()
-		check(err)
-		fmt.Println(self)
-	case "duplicate": // itself, in the directory that it is in
-		self, err := os.Executable()
-		check(err)
-		text, err := os.ReadFile(self)
-		check(err)
-		at := filepath.Join(filepath.Dir(self), words[0])
-		check(os.WriteFile(at, text, 0o700))
-		fmt.Println(at)
-	case "size":
-		var now windows.ConsoleScreenBufferInfo
-		check(windows.GetConsoleScreenBufferInfo(windows.Handle(os.Stdout.Fd()), &now))
-		fmt.Println(now.Window.Bottom-now.Window.Top+1, now.Window.Right-now.Window.Left+1)
-	case "flood":
-		for {
-			fmt.Println("0123456789")
-		}
-	case "spin":
-		for n := uint64(0); ; n++ {
-			_ = n
-		}
-	case "burn":
-		check(exec.Command(os.Args[0], programWord, "spin").Run())
-	case "leave": // a process in the background, with our streams
-		c := exec.Command(os.Args[0], programWord, "sleep")
-		c.Stdout, c.Stderr = os.Stdout, os.Stderr
-		check(c.Start())
-		fmt.Println(c.Process.Pid)
-	case "breakaway":
-		c := exec.Command(os.Args[0], programWord, "exit", "0")
-		c.SysProcAttr = &windows.SysProcAttr{CreationFlags: windows.CREATE_BREAKAWAY_FROM_JOB}
-		check(c.Run())
-	case "crash":
-		var nowhere *int
-		windows.SetErrorMode(windows.SEM_NOGPFAULTERRORBOX)
-		_ = windows.TerminateProcess(windows.CurrentProcess(), 0xC0000005)
-		*nowhere = 1
-	default:
-		fmt.Fprintln(os.Stderr, "no such word")
-		os.Exit(2)
-	}
-	os.Exit(0)
-}
-
-func does(words ...string) []string {
-	self, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
-	return append([]string{self, programWord}, words...)
 }
 
 func TestConformance(t *testing.T) {
@@ -142,7 +81,7 @@ func TestConformance(t *testing.T) {
 		without["usage"] = without["limits of one process"]
 		without["terminals"] = "Wine changes the size of no pseudo console"
 	}
-	conformance.Run(t, conformance.Target{Backend: conformance.Named{Backend: Backend{}, Place: does("env", "TEMP"), In: fromTemp}, Program: does, Without: without})
+	conformance.Run(t, conformance.Target{Backend: conformance.Named{Backend: Backend{}, Place: conformance.Does("env", "TEMP"), In: conformance.FromTemp}, Program: conformance.Does, Without: without})
 }
 
 // spec is one that takes whatever there is.
@@ -156,10 +95,10 @@ func spec(t *testing.T) *backend.Spec {
 
 func TestBreakawayIsRefused(t *testing.T) {
 	var out strings.Builder
-	if err := exec.Command(does("breakaway")[0], does("breakaway")[1:]...).Run(); err != nil {
+	if err := exec.Command(conformance.Does("breakaway")[0], conformance.Does("breakaway")[1:]...).Run(); err != nil {
 		t.Skip("it is refused outside, too: this test runs in a job")
 	}
-	p, err := backend.Run(t.Context(), Backend{}, spec(t), &backend.Exec{Argv: does("breakaway"), Stderr: &out})
+	p, err := backend.Run(t.Context(), Backend{}, spec(t), &backend.Exec{Argv: conformance.Does("breakaway"), Stderr: &out})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +108,7 @@ func TestBreakawayIsRefused(t *testing.T) {
 }
 
 func TestCrashesHaveTheirNames(t *testing.T) {
-	p, err := backend.Run(t.Context(), Backend{}, spec(t), &backend.Exec{Argv: does("crash")})
+	p, err := backend.Run(t.Context(), Backend{}, spec(t), &backend.Exec{Argv: conformance.Does("crash")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +124,7 @@ func TestNobodyOutlivesTheSandbox(t *testing.T) {
 		t.Fatalf("%v, %+v", err, failed)
 	}
 	var out strings.Builder
-	p, err := box.Start(t.Context(), &backend.Exec{Argv: does("leave"), Stdout: &out})
+	p, err := box.Start(t.Context(), &backend.Exec{Argv: conformance.Does("leave"), Stdout: &out})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,8 +44,8 @@ func tryJob(p *Plan) host.Result {
 	r := host.Result{Name: "job_object", Means: "limits on memory, processes and CPU, and an end of everybody together", Needed: true}
 	p.Job.Rate, p.Job.Affinity = 5000, 1
 	for _, c := range []status.Capability{status.CPURate, status.CPUs} {
-		p.ledger.Ask(c, "1")
-		p.ledger.Enforced(c, "job_object", "")
+		p.Lines.Ask(c, "1")
+		p.Lines.Enforced(c, "job_object", "")
 	}
 	j, err := openJob(p)
 	if err != nil {
@@ -54,7 +54,7 @@ func tryJob(p *Plan) host.Result {
 	j.close()
 	var problems []string
 	for _, c := range []status.Capability{status.Containment, status.Memory, status.Tasks, status.CPUTime, status.CPURate, status.CPUs} {
-		if e := p.ledger[c]; e.FallbackReason == status.NotApplied {
+		if e := p.Lines[c]; e.FallbackReason == status.NotApplied {
 			problems = append(problems, string(c)+": "+e.Details)
 		}
 	}

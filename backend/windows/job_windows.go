@@ -88,20 +88,20 @@ func (j *jobObject) limit(p *Plan) error {
 		{status.CPUs, windows.JOB_OBJECT_LIMIT_AFFINITY, w.Affinity == g.Affinity},
 	} {
 		if w.LimitFlags&c.flags != 0 && (g.LimitFlags&c.flags == 0 || !c.same) {
-			p.ledger.Weaken(c.capability, status.NotApplied, other)
+			p.Lines.Weaken(c.capability, status.NotApplied, other)
 		}
 	}
 	if p.Job.Rate > 0 {
 		rate := cpuRate{cpuRateHardCap, p.Job.Rate}
 		var now cpuRate
 		if err := setJob(j.handle, windows.JobObjectCpuRateControlInformation, &rate); err != nil {
-			p.ledger.Weaken(status.CPURate, status.NotApplied, "SetInformationJobObject(CpuRateControlInformation): "+err.Error())
+			p.Lines.Weaken(status.CPURate, status.NotApplied, "SetInformationJobObject(CpuRateControlInformation): "+err.Error())
 		} else if err := queryJob(j.handle, windows.JobObjectCpuRateControlInformation, &now); err != nil || now != rate {
-			p.ledger.Weaken(status.CPURate, status.NotApplied, other)
+			p.Lines.Weaken(status.CPURate, status.NotApplied, other)
 		}
 	}
 	if a, err := j.account(); err != nil {
-		p.ledger.Weaken(status.CPUTime, status.NotApplied, "QueryInformationJobObject(BasicAccountingInformation): "+err.Error())
+		p.Lines.Weaken(status.CPUTime, status.NotApplied, "QueryInformationJobObject(BasicAccountingInformation): "+err.Error())
 	} else if a.Active != 0 {
 		return errors.New("the accounting of an empty job counts processes")
 	}

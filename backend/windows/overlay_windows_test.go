@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/conformance"
 	"github.com/confine-run/confine/status"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestRelativeProgramsAreThoseOfTheCopy(t *testing.T) {
 	s := spec(t)
 	s.Policy.Filesystem.Workdir = "overlay"
-	self := does()[0]
+	self := conformance.Does()[0]
 	text, err := os.ReadFile(self)
 	if err != nil {
 		t.Fatal(err)
@@ -56,15 +57,15 @@ func TestRelativeProgramsAreThoseOfTheCopy(t *testing.T) {
 		{"", s.Dir + `\prog.exe`, `prog.exe`}, {"", strings.ToUpper(s.Dir) + `/sub/../prog`, `prog.exe`}, {"", s.Dir[2:] + `\prog.exe`, `prog.exe`},
 		{"", s.Dir[:2] + `prog.exe`, "EXEC_FAILED"}, {"", `prog.exe`, "EXEC_FAILED"}, {"", `.\none.exe`, "EXEC_FAILED"}, {"", sub + `\..\..\prog.exe`, "EXEC_FAILED"},
 	} {
-		if got := exec(c.dir, c.name, programWord, "self"); got != c.want {
+		if got := exec(c.dir, c.name, conformance.ProgramWord, "self"); got != c.want {
 			t.Errorf("%q in %q is %q, want %q", c.name, c.dir, got, c.want)
 		}
 	}
-	if got := exec("", `./prog.exe`, programWord, "duplicate", "made.exe"); got != "made.exe" {
+	if got := exec("", `./prog.exe`, conformance.ProgramWord, "duplicate", "made.exe"); got != "made.exe" {
 		t.Fatal(got)
 	}
 	for _, name := range []string{`./made.exe`, s.Dir + `\made.exe`} {
-		if got := exec("", name, programWord, "self"); got != "made.exe" {
+		if got := exec("", name, conformance.ProgramWord, "self"); got != "made.exe" {
 			t.Errorf("what the run has made is %q by the name %q", got, name)
 		}
 	}

@@ -2,9 +2,6 @@ package windows
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,22 +9,14 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/internal/task"
 	"github.com/confine-run/confine/internal/config"
-	"github.com/confine-run/confine/internal/hint"
-	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/internal/view"
 	"github.com/confine-run/confine/status"
 )
 
 // Name is the backend's, as reports have it.
 const Name = "windows-job"
-
-const (
-	// lookEvery is how often the accounting of the job is looked at.
-	lookEvery = 20 * time.Millisecond
-	// lookAtDiskEvery is how often the places are looked through, at least.
-	lookAtDiskEvery = 250 * time.Millisecond
-)
 
 // facts are what a plan needs to know of the host.
 type facts struct {
@@ -69,20 +58,15 @@ type Plan struct {
 	Job     job
 	Trees   []tree
 	Protect []string `json:"-"` // relative to each tree, or absolute
-	Start   string   // where processes start; "": in the place of the run
-	Keep    bool
-
-	ledger  plan.Ledger
-	rules   []view.Rule
-	notices []hint.Notice
-	spec    *backend.Spec
+	task.Plan
+	Keep bool
 }
 
 // newPlan decides what will be done. It changes nothing and asks nobody but the facts.
 func newPlan(s *backend.Spec, have facts) (*Plan, error) {
-	p := &Plan{spec: s, ledger: plan.Ledger(backend.Asked(s.Policy))}
+	p := &Plan{Plan: task.NewPlan(Name, "Windows", s)}
 	for _, part := range []func() error{
-		p.refuse,
+		p.Refuse,
 		func() error { return p.limits(have) },
 		p.held,
 		p.files,
@@ -92,41 +76,17 @@ func newPlan(s *backend.Spec, have facts) (*Plan, error) {
 			return nil, err
 		}
 	}
-	return p, config.Accept(s.Policy, p.ledger)
-}
-
-// refuse says what can't be had here at all: without it a command would see something else than was asked for.
-func (p *Plan) refuse() error {
-	q := p.spec.Policy
-	f := &q.Filesystem
-	for _, r := range []struct {
-		is   bool
-		what string
-	}{
-		{f.Rootfs != "", "--rootfs"},
-		{f.Virtual, "--virtual-fs"},
-		{len(f.Mounts) > 0, "--mount"},
-		{f.EphemeralHome, "--ephemeral-home"},
-		{f.Log, "--log-files"},
-		{q.User != nil, "--user"},
-		{q.CgroupParent != "", "--cgroup-parent"},
-		{p.spec.From != nil, "a snapshot"},
-	} {
-		if r.is {
-			return &config.UsageError{Msg: r.what + " can't be had on Windows", Hint: "leave it away"}
-		}
-	}
-	return nil
+	return p, config.Accept(s.Policy, p.Lines)
 }
 
 // limits are the job's, and what is watched beside it.
 func (p *Plan) limits(have facts) error {
-	q, l, j := p.spec.Policy, p.ledger, &p.Job
+	q, l, j := p.Spec.Policy, p.Lines, &p.Job
 	l.Enforced(status.WallTime, "timer", "")
 	l.Enforced(status.Output, "relay", "")
 
 	j.CPUTime = q.CPUTime
-	l.Enforced(status.CPUTime, "job_object", "its accounting of all processes, looked at every "+lookEvery.String()+"; the job's own limit on user time behind it")
+	l.Enforced(status.CPUTime, "job_object", "its accounting of all processes, looked at every "+task.LookEvery.String()+"; the job's own limit on user time behind it")
 	if q.CPULimit > 0 {
 		j.Rate = uint32(min(10_000, max(1, q.CPULimit*100/max(1, have.CPUs))))
 		l.Enforced(status.CPURate, "job_object", fmt.Sprintf("hard cap of %s%% of %d processors", strconv.FormatFloat(float64(j.Rate)/100, 'f', -1, 64), have.CPUs))
@@ -146,8 +106,8 @@ func (p *Plan) limits(have facts) error {
 
 	j.Disk, j.Files = q.DiskLimit, q.MaxFiles
 	const watched = "places of the run, overlays, and what writable trees grow by, looked through every " // a quarter of a second, or longer
-	l.Enforced(status.Disk, "disk_watchdog", watched+lookAtDiskEvery.String())
-	l.Enforced(status.Files, "disk_watchdog", watched+lookAtDiskEvery.String())
+	l.Enforced(status.Disk, "disk_watchdog", watched+task.LookAtDiskEvery.String())
+	l.Enforced(status.Files, "disk_watchdog", watched+task.LookAtDiskEvery.String())
 	for _, c := range []status.Capability{status.FileDescriptors, status.FileSize} {
 		l.Missing(c, status.PlatformUnsupported, "Windows has no such limit")
 	}
@@ -156,28 +116,18 @@ func (p *Plan) limits(have facts) error {
 
 // held is what keeps the processes together and from privileges, and what nothing keeps them from.
 func (p *Plan) held() error {
-	q, l := p.spec.Policy, p.ledger
+	l := p.Lines
 	l.Enforced(status.Containment, "job_object", "kill on close, no breakaway")
 	l.Enforced(status.Privileges, "restricted_token", "no privilege but to traverse directories, administrators only to deny, low integrity")
 	l.Missing(status.Network, status.PlatformUnsupported, "at this level nothing holds the network; it would take an administrator")
 	l.Missing(status.Publish, status.PlatformUnsupported, "the command's ports are the host's")
-	switch q.Seccomp {
-	case "", "off":
-		l.Unasked(status.Syscalls, "off", "")
-	default:
-		l.Ask(status.Syscalls, q.Seccomp+", "+cmp.Or(q.SeccompAction, "errno"))
-		l.Missing(status.Syscalls, status.PlatformUnsupported, "Windows has no filter of system calls")
-	}
-	if q.Isolation != "" && q.Isolation != "process" {
-		l.Ask(status.Isolation, q.Isolation)
-		l.Missing(status.Isolation, status.NotInBuild, "on Windows there are processes alone")
-	}
+	p.Unfiltered("")
 	return nil
 }
 
 // files are the trees that may be written.
 func (p *Plan) files() error {
-	q, l := p.spec.Policy, p.ledger
+	q, l := p.Spec.Policy, p.Lines
 	f := &q.Filesystem
 	add := func(path string, mode treeMode, option string, workdir bool) error {
 		if err := checkPath(path); err != nil {
@@ -192,14 +142,14 @@ func (p *Plan) files() error {
 		return nil
 	}
 	var err error
-	start := cmp.Or(f.Chdir, p.spec.Dir)
+	start := cmp.Or(f.Chdir, p.Spec.Dir)
 	switch f.Workdir {
 	case "rw":
-		err = add(p.spec.Dir, treeWrite, "workdir", true)
+		err = add(p.Spec.Dir, treeWrite, "workdir", true)
 	case "overlay":
-		err = add(p.spec.Dir, treeCopy, "workdir", true)
+		err = add(p.Spec.Dir, treeCopy, "workdir", true)
 	case "ro":
-		p.rules = append(p.rules, view.Rule{Path: p.spec.Dir, Access: view.RuleRead, Why: "the current directory", Origin: view.Origin{Option: view.FromWorkdir}})
+		p.Shown = append(p.Shown, view.Rule{Path: p.Spec.Dir, Access: view.RuleRead, Why: "the current directory", Origin: view.Origin{Option: view.FromWorkdir}})
 	default:
 		if f.Chdir == "" {
 			start = ""
@@ -219,7 +169,7 @@ func (p *Plan) files() error {
 		return err
 	}
 	p.Start = start
-	p.Protect = slices.Concat(f.Protect, p.spec.ConfigFiles)
+	p.Protect = slices.Concat(f.Protect, p.Spec.ConfigFiles)
 	var written, copied []string
 	for _, t := range p.Trees {
 		access, why := view.RuleWrite, "granted to the SID of the run"
@@ -228,7 +178,7 @@ func (p *Plan) files() error {
 		} else {
 			written = append(written, t.Path)
 		}
-		p.rules = append(p.rules, view.Rule{Path: t.Path, Access: access, Why: why, Origin: view.Origin{Option: t.Option, Word: t.Path}})
+		p.Shown = append(p.Shown, view.Rule{Path: t.Path, Access: access, Why: why, Origin: view.Origin{Option: t.Option, Word: t.Path}})
 	}
 	where := "writes are held to places of the run's own"
 	if len(written) > 0 {
@@ -269,39 +219,20 @@ func insideEnv(place string) map[string]string {
 
 // environ is the environment of processes, with what the place of the run adds.
 func (p *Plan) environ(inside map[string]string) []string {
-	return environment(&p.spec.Policy.Env, p.spec.Environ, inside)
+	return environment(&p.Spec.Policy.Env, p.Spec.Environ, inside)
 }
-
-// Ledger says what will be enforced.
-func (p *Plan) Ledger() status.Ledger { return status.Ledger(p.ledger) }
 
 // Key is the same for plans whose sandboxes are.
 func (p *Plan) Key() [32]byte {
-	text, err := json.Marshal(struct {
-		Plan   *Plan
-		Policy string
-	}{p, p.spec.Policy.Digest()})
-	if err != nil {
-		panic(err) // plain data
-	}
-	return sha256.Sum256(text)
+	return backend.KeyOf(p, p.Spec.Policy.Digest())
 }
-
-// Rules say what of the file system appears how.
-func (p *Plan) Rules() []config.PathRule { return p.rules }
-
-// Dir is where processes start; "" is in the place of the run.
-func (p *Plan) Dir() string { return p.Start }
-
-// Notices are what the user is to know.
-func (p *Plan) Notices() []hint.Notice { return p.notices }
 
 // Ask answers what can be asked here: whom nothing holds may do what the user may.
 func (p *Plan) Ask(q config.Ask) (config.Answer, error) {
 	a := config.Answer{Kind: q.Kind, Asked: q.Word, Access: q.Access, Answer: config.AnswerDepends, Reason: "not_held",
 		Details: "nothing holds it here: it is as for the user"}
 	switch {
-	case q.Kind == config.AskHost && p.spec.Policy.Network.All:
+	case q.Kind == config.AskHost && p.Spec.Policy.Network.All:
 		a.Answer, a.Reason, a.Details = config.AnswerYes, "network_all", "the caller's network as it is"
 	case q.Kind == config.AskPath && (q.Access == "write" || q.Access == "create"):
 		if err := checkPath(q.Word); err != nil {
@@ -318,7 +249,7 @@ func (p *Plan) Ask(q config.Ask) (config.Answer, error) {
 			a.Answer, a.Reason, a.Details = config.AnswerNo, "protected", "it is protected in every writable tree"
 		}
 	case q.Kind == config.AskSyscall:
-		return a, &config.UsageError{Msg: "system calls are those of Linux, and nothing holds them on Windows", Hint: "leave --syscall away", Err: errors.ErrUnsupported}
+		return a, p.NoSyscalls()
 	}
 	return a, nil
 }

@@ -100,28 +100,28 @@ func build(ctx context.Context, p *Plan, runs string) (b *task.Box, err error) {
 		return nil, err
 	}
 	if s.job, err = openJob(p); err != nil {
-		return nil, setup("job", err.Error(), nil)
+		return nil, task.Setup("job", err.Error(), nil)
 	}
 	if s.token, err = newToken(binary); err != nil {
-		p.ledger.Weaken(status.Privileges, status.NotApplied, err.Error())
-		p.ledger.Weaken(status.Filesystem, status.NotApplied, "writes are not held: "+err.Error())
+		p.Lines.Weaken(status.Privileges, status.NotApplied, err.Error())
+		p.Lines.Weaken(status.Filesystem, status.NotApplied, "writes are not held: "+err.Error())
 		if s.token, err = ownToken(binary, err); err != nil {
-			return nil, setup("token", err.Error(), nil)
+			return nil, task.Setup("token", err.Error(), nil)
 		}
 	} else {
 		s.token.enter(p)
 	}
 	if err := s.privateDesktop(sid); err != nil {
-		p.ledger.Weaken(status.Privileges, status.NotApplied, "the window station and the desktop are the user's: "+err.Error())
+		p.Lines.Weaken(status.Privileges, status.NotApplied, "the window station and the desktop are the user's: "+err.Error())
 	}
 	if underWine() {
-		p.ledger.Weaken(status.CPUTime, status.NotApplied, "Wine's accounting counts nothing")
+		p.Lines.Weaken(status.CPUTime, status.NotApplied, "Wine's accounting counts nothing")
 	}
-	if err := config.Accept(p.spec.Policy, p.ledger); err != nil {
+	if err := config.Accept(p.Spec.Policy, p.Lines); err != nil {
 		return nil, err
 	}
 	s.changed = sync.OnceValue(func() *status.Changes { return changesOf(s.overlays) })
-	s.box = task.New(ctx, Name, p.spec, status.Ledger(p.ledger), s)
+	s.box = task.New(ctx, Name, p.Spec, status.Ledger(p.Lines), s)
 	s.watching.Go(s.hear)
 	s.watching.Go(s.watch)
 	return s.box, nil
@@ -148,7 +148,7 @@ func (s *sandbox) privateDesktop(sid string) error {
 // makePlace makes the run's own directory, grants and copies trees. The journal comes first.
 func (s *sandbox) makePlace(runs, sid string) error {
 	if err := os.MkdirAll(runs, 0o700); err != nil {
-		return setup("place", err.Error(), nil)
+		return task.Setup("place", err.Error(), nil)
 	}
 	var id [idLength / 2]byte
 	_, _ = rand.Read(id[:])
@@ -157,18 +157,18 @@ func (s *sandbox) makePlace(runs, sid string) error {
 	file := filepath.Join(runs, "journal-"+name+".json")
 	j, err := createJournal(file, opening{Version: journalVersion, SID: sid, PID: os.Getpid(), Started: startedAt(windows.CurrentProcess()), Place: place})
 	if err != nil {
-		return setup("journal", err.Error(), nil)
+		return task.Setup("journal", err.Error(), nil)
 	}
 	s.journal = file
 	defer j.close()
 	if err := makePrivate(place, sid); err != nil {
-		return setup("place", err.Error(), nil)
+		return task.Setup("place", err.Error(), nil)
 	}
 	s.place = place
 	inside := insideEnv(place)
 	for _, dir := range []string{`temp`, `home\AppData\Roaming`, `home\AppData\Local`} {
 		if err := os.MkdirAll(filepath.Join(place, dir), 0o700); err != nil {
-			return setup("place", err.Error(), nil)
+			return task.Setup("place", err.Error(), nil)
 		}
 	}
 	s.env = s.plan.environ(inside)
@@ -186,7 +186,7 @@ func (s *sandbox) makePlace(runs, sid string) error {
 
 func (s *sandbox) makeTree(t *tree, i int, j *journal) error {
 	var large *tooLargeError
-	l := s.plan.ledger
+	l := s.plan.Lines
 	if t.Mode == treeCopy {
 		at := filepath.Join(s.place, fmt.Sprintf("work%d", i))
 		o, err := copyTree(t.Path, at, maxTree, copyBound(s.plan.Job.Disk))
@@ -194,7 +194,7 @@ func (s *sandbox) makeTree(t *tree, i int, j *journal) error {
 			return &config.UsageError{Msg: "overlay of " + large.Error() + ", and can't be copied", Hint: "start in a smaller directory, or take --workdir ro", Err: err}
 		}
 		if err != nil {
-			return setup("overlay", err.Error(), nil)
+			return task.Setup("overlay", err.Error(), nil)
 		}
 		s.overlays = append(s.overlays, o)
 		if o.skipped > 0 {
@@ -211,7 +211,7 @@ func (s *sandbox) makeTree(t *tree, i int, j *journal) error {
 	case errors.Is(err, fs.ErrPermission):
 		return &config.UsageError{Msg: "--" + t.Option + ": the access to what is in " + t.Path + " can't be changed: " + err.Error(), Hint: "it takes the owner of the files", Err: err}
 	case err != nil:
-		return setup("grant", err.Error(), nil)
+		return task.Setup("grant", err.Error(), nil)
 	}
 	if g.skipped > 0 {
 		l.Note(status.Filesystem, fmt.Sprintf("not granted in %s, since they are protected, links, or files with several names: %d", t.Path, g.skipped))
@@ -295,7 +295,7 @@ func (s *sandbox) count() {
 
 // watch looks at what nobody tells: CPU time with that of the kernel, and what lies in places and trees.
 func (s *sandbox) watch() {
-	clock := time.NewTicker(lookEvery)
+	clock := time.NewTicker(task.LookEvery)
 	defer clock.Stop()
 	next := time.Now()
 	for {
@@ -311,7 +311,7 @@ func (s *sandbox) watch() {
 		}
 		if began := time.Now(); !began.Before(next) {
 			s.lookAtDisk()
-			next = time.Now().Add(max(lookAtDiskEvery, 4*time.Since(began)))
+			next = time.Now().Add(max(task.LookAtDiskEvery, 4*time.Since(began)))
 		}
 	}
 }
@@ -323,13 +323,11 @@ func (s *sandbox) lookAtDisk() {
 	}
 	bytes, files = bytes-s.grown.bytes, files-s.grown.files
 	s.scratch.Store(max(0, bytes))
-	j := &s.plan.Job
-	switch {
-	case j.Disk > 0 && bytes > j.Disk+s.copied():
-		s.box.End(status.CauseDisk, fmt.Sprintf("disk limit of %d bytes reached: %d bytes", j.Disk, bytes))
-	case j.Files > 0 && files > j.Files:
-		s.box.End(status.CauseDisk, fmt.Sprintf("limit of %d files reached: %d files", j.Files, files))
+	most := s.plan.Job.Disk
+	if most > 0 {
+		most += s.copied()
 	}
+	s.box.LookAtDisk(bytes, files, most, s.plan.Job.Files)
 }
 
 // copied is how much of what lies in the place was copied there.
@@ -364,11 +362,11 @@ func (s *sandbox) Start(x *task.Start) (task.Target, error) {
 		return nil, err
 	}
 	if batch(path) && !batchSafe(e.Argv[1:]) {
-		return nil, setup("start", "the arguments of a script of cmd.exe have characters that it would read otherwise", nil)
+		return nil, task.Setup("start", "the arguments of a script of cmd.exe have characters that it would read otherwise", nil)
 	}
 	for _, word := range append(e.Argv[1:len(e.Argv):len(e.Argv)], dir) {
 		if strings.IndexByte(word, 0) >= 0 {
-			return nil, setup("start", "an argument has a NUL in it", nil)
+			return nil, task.Setup("start", "an argument has a NUL in it", nil)
 		}
 	}
 	sp := &spawn{path: path, line: commandLine(e.Argv), dir: dir, env: block(env), token: s.token.Token}
@@ -378,10 +376,10 @@ func (s *sandbox) Start(x *task.Start) (task.Target, error) {
 	release := func() {}
 	if e.TTY != nil {
 		if err := windows.CreatePseudoConsole(coord(*e.TTY), windows.Handle(x.Keys.Fd()), windows.Handle(x.Screen.Fd()), 0, &sp.console); err != nil {
-			return nil, setup("start", "CreatePseudoConsole", err)
+			return nil, task.Setup("start", "CreatePseudoConsole", err)
 		}
 	} else if sp.streams, release, err = inheritable(x); err != nil {
-		return nil, setup("start", "DuplicateHandle", err)
+		return nil, task.Setup("start", "DuplicateHandle", err)
 	}
 	defer release()
 	t, err := s.launch(sp, true)
@@ -405,7 +403,7 @@ func (s *sandbox) Start(x *task.Start) (task.Target, error) {
 func (s *sandbox) launch(sp *spawn, ui bool) (*target, error) {
 	own, err := newJob()
 	if err != nil {
-		return nil, setup("start", err.Error(), nil)
+		return nil, task.Setup("start", err.Error(), nil)
 	}
 	j := &jobObject{handle: own}
 	var limits windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
@@ -416,7 +414,7 @@ func (s *sandbox) launch(sp *spawn, ui bool) (*target, error) {
 	}
 	if err != nil {
 		j.close()
-		return nil, setup("start", "SetInformationJobObject", err)
+		return nil, task.Setup("start", "SetInformationJobObject", err)
 	}
 	sp.jobs = []windows.Handle{s.job.handle, own}
 	t, err := launch(sp, s.token, s.rung)

@@ -163,7 +163,7 @@ func begin(made *windows.ProcessInformation, s *spawn, t *token) (*target, error
 	fail := func(op string, err error) (*target, error) {
 		_ = windows.TerminateProcess(made.Process, killedCode)
 		_ = windows.CloseHandle(made.Process)
-		return nil, setup("start", op, err)
+		return nil, task.Setup("start", op, err)
 	}
 	for _, job := range s.jobs {
 		is, err := inJob(made.Process, job)
@@ -196,14 +196,6 @@ func begin(made *windows.ProcessInformation, s *spawn, t *token) (*target, error
 	return &target{process: made.Process, pid: made.ProcessId, console: s.console}, nil
 }
 
-func setup(step, op string, err error) *outcome.SetupError {
-	e := &outcome.SetupError{Step: step, Op: op}
-	if !errors.As(err, &e.Errno) && err != nil {
-		e.Op, e.Whole = op+": "+err.Error(), true
-	}
-	return e
-}
-
 // notCreated tells what is the command's own fault from what is not.
 func notCreated(s *spawn, mechanism string, err error) error {
 	fault := func(errno syscall.Errno) error {
@@ -223,7 +215,7 @@ func notCreated(s *spawn, mechanism string, err error) error {
 		_ = errors.As(err, &errno)
 		return fault(errno)
 	}
-	return setup("start", mechanism, err)
+	return task.Setup("start", mechanism, err)
 }
 
 func wide(s string) *uint16 {

@@ -192,8 +192,8 @@ func (t *token) enter(p *Plan) {
 		return
 	}
 	why := "the token: " + strings.Join(t.said, "; ")
-	p.ledger.Weaken(status.Privileges, status.NotApplied, why)
-	p.ledger.Weaken(status.Filesystem, status.NotApplied, "writes are not held: "+why)
+	p.Lines.Weaken(status.Privileges, status.NotApplied, why)
+	p.Lines.Weaken(status.Filesystem, status.NotApplied, "writes are not held: "+why)
 }
 
 // impersonates says whether this process has the privilege that CreateProcessWithTokenW asks for.

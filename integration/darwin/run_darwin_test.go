@@ -12,29 +12,30 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/integration/built"
 	"github.com/confine-run/confine/status"
 )
 
 func TestLaunch(t *testing.T) {
-	c := command(t, everywhere, "--", "/bin/cat")
+	c := command(t, built.Everywhere, "--", "/bin/cat")
 	c.Stdin = strings.NewReader("some\x00bytes\n")
-	if out, errs, rc := run(t, c); out != "some\x00bytes\n" || rc != 0 {
+	if out, errs, rc := built.Run(t, c); out != "some\x00bytes\n" || rc != 0 {
 		t.Errorf("%d, %q, %q", rc, out, errs)
 	}
 	for code, want := range map[string]int{"0": 0, "3": 3, "255": 255} {
-		r := report(t, command(t, does("exit", code)...))
+		r := built.Report(t, command(t, does("exit", code)...))
 		if r.RC != want || r.Backend != "darwin-seatbelt" || !r.Enforced[status.Filesystem].Effective || !r.Enforced[status.Containment].Effective {
 			t.Errorf("exit %s: %d, %+v", code, r.RC, r)
 		}
 	}
 	for words, want := range map[string]int{"no-such-program": 127, "./none": 127, "/etc": 126} {
-		if _, errs, rc := run(t, command(t, everywhere, "--", words)); rc != want {
+		if _, errs, rc := built.Run(t, command(t, built.Everywhere, "--", words)); rc != want {
 			t.Errorf("%s: %d, %q", words, rc, errs)
 		}
 	}
 	c = command(t, append([]string{"--env", "OWN=set"}, does("env", "SECRET_OF_THE_CALLER")...)...)
 	c.Env = append(os.Environ(), "SECRET_OF_THE_CALLER=x")
-	if out, errs, _ := run(t, c); strings.TrimSpace(out) != "" {
+	if out, errs, _ := built.Run(t, c); strings.TrimSpace(out) != "" {
 		t.Errorf("%q, %q", out, errs)
 	}
 }
@@ -47,8 +48,8 @@ func TestPrograms(t *testing.T) {
 		{"/bin/sh", "-c", "/usr/bin/git init -q . && /usr/bin/git -c user.name=a -c user.email=b commit -q --allow-empty -m c && echo yes"},
 		{"/usr/bin/python3", "-c", "import tempfile, subprocess, ssl; tempfile.TemporaryFile(); print(subprocess.check_output(['/bin/echo', 'yes'], text=True).strip())"},
 	} {
-		c := command(t, append([]string{everywhere, "--workdir", "rw", "--"}, words...)...)
-		if out, errs, rc := run(t, c); rc != 0 || strings.TrimSpace(out) != "yes" {
+		c := command(t, append([]string{built.Everywhere, "--workdir", "rw", "--"}, words...)...)
+		if out, errs, rc := built.Run(t, c); rc != 0 || strings.TrimSpace(out) != "yes" {
 			t.Errorf("%q: %d, %q, %q", words, rc, out, errs)
 		}
 	}
@@ -58,7 +59,7 @@ func TestPrograms(t *testing.T) {
 func TestRefused(t *testing.T) {
 	c := command(t, "--profile", "testing", "--workdir", "rw", "--", "/usr/bin/touch", "ran")
 	dir := c.Dir
-	r := report(t, c)
+	r := built.Report(t, c)
 	if r.Status != status.InternalError || r.RC != 1 || r.SetupError == nil || !strings.Contains(r.SetupError.Hint, "--allow-partial") {
 		t.Errorf("%+v", r)
 	}
@@ -73,7 +74,7 @@ func TestRefused(t *testing.T) {
 // TestNested: confine in confine, and in any other sandbox, is refused by name.
 func TestNested(t *testing.T) {
 	outside(t)
-	out, _ := exec.Command("/usr/bin/sandbox-exec", "-p", "(version 1)(allow default)", confine, "--json", everywhere, "--", "/usr/bin/true").Output()
+	out, _ := exec.Command("/usr/bin/sandbox-exec", "-p", "(version 1)(allow default)", built.Confine, "--json", built.Everywhere, "--", "/usr/bin/true").Output()
 	var r status.Report
 	if err := json.Unmarshal(out, &r); err != nil || r.Status != status.InternalError || r.Enforced[status.Filesystem].FallbackReason != status.NestedSandbox {
 		t.Errorf("%v: %s", err, out)
@@ -88,20 +89,20 @@ func TestLimits(t *testing.T) {
 	}{
 		"wall clock":  {[]string{"-t", "1s", "--grace", "0s"}, []string{"sleep"}, status.Timeout, status.WallTime},
 		"CPU time":    {[]string{"--cpu-time", "1s"}, []string{"spin"}, status.CPULimit, status.CPUTime},
-		"memory":      {[]string{"--memory-limit", "128M"}, []string{"allocate", "512"}, status.MemLimit, status.Memory},
+		"memory":      {[]string{"--memory-limit", "128M"}, []string{"allocate", "512", "stay"}, status.MemLimit, status.Memory},
 		"tasks":       {[]string{"--processes", "30", "-t", "10s"}, []string{"fork", "20"}, "", status.Tasks},
 		"disk":        {[]string{"--disk-limit", "8M", "--workdir", "rw"}, []string{"fill", "big"}, "", status.Disk},
 		"a file":      {[]string{"--max-file-size", "1M", "--workdir", "rw"}, []string{"fill", "big"}, "", ""},
 		"descriptors": {[]string{"--file-descriptors", "64"}, []string{"open", "100"}, status.Failed, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := report(t, command(t, append(c.options, does(c.does...)...)...))
+			r := built.Report(t, command(t, append(c.options, does(c.does...)...)...))
 			if r.Status == status.OK || c.status != "" && r.Status != c.status || c.hit != "" && !slices.Contains(r.LimitsHit, string(c.hit)) {
 				t.Errorf("%s: %s, %q", r.Status, r.Reason, r.LimitsHit)
 			}
 		})
 	}
-	if r := report(t, command(t, append([]string{"--memory-limit", "512M"}, does("exit", "0")...)...)); r.Status != status.OK {
+	if r := built.Report(t, command(t, append([]string{"--memory-limit", "512M"}, does("exit", "0")...)...)); r.Status != status.OK {
 		t.Errorf("control: %s: %s", r.Status, r.Reason)
 	}
 }
@@ -114,7 +115,7 @@ func TestKilledSupervisorLeavesNoProcess(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	pid := await(t, filepath.Join(c.Dir, "pid"))
+	pid := built.Await(t, filepath.Join(c.Dir, "pid"))
 	places := func() (n int) {
 		list, _ := filepath.Glob(filepath.Join(temp, "confine-*"))
 		return len(list)
@@ -132,8 +133,8 @@ func TestKilledSupervisorLeavesNoProcess(t *testing.T) {
 func TestTimeLimitEndsTheTree(t *testing.T) {
 	c := command(t, append([]string{"--workdir", "rw", "-t", "3s", "--grace", "0s"}, does("tree", "pid")...)...)
 	done := make(chan *status.Report, 1)
-	go func() { done <- report(t, c) }()
-	pid := await(t, filepath.Join(c.Dir, "pid"))
+	go func() { done <- built.Report(t, c) }()
+	pid := built.Await(t, filepath.Join(c.Dir, "pid"))
 	if r := <-done; r.Status != status.Timeout || r.RC != 124 {
 		t.Errorf("%s, %d", r.Status, r.RC)
 	}
@@ -154,19 +155,19 @@ func TestGateway(t *testing.T) {
 		words []string
 		want  string
 	}{
-		{"by the proxy", append([]string{everywhere, "--allow-network", "localhost:" + port}, curl("http://localhost:"+port+"/")...), "hello"},
-		{"by a tunnel", append([]string{everywhere, "--allow-network", "localhost:" + port}, curl("-p", "http://localhost:"+port+"/")...), "hello"},
-		{"around it", append([]string{everywhere, "--allow-network", "localhost:" + port}, curl("--noproxy", "*", "http://127.0.0.1:"+port+"/")...), ""},
-		{"another port", append([]string{everywhere, "--allow-network", "localhost:1"}, curl("-f", "http://localhost:"+port+"/")...), ""},
-		{"without a network", append([]string{everywhere}, curl("http://127.0.0.1:"+port+"/")...), ""},
-		{"the caller's network", append([]string{everywhere, "--allow-network", "all"}, curl("http://127.0.0.1:"+port+"/")...), "hello"},
+		{"by the proxy", append([]string{built.Everywhere, "--allow-network", "localhost:" + port}, curl("http://localhost:"+port+"/")...), "hello"},
+		{"by a tunnel", append([]string{built.Everywhere, "--allow-network", "localhost:" + port}, curl("-p", "http://localhost:"+port+"/")...), "hello"},
+		{"around it", append([]string{built.Everywhere, "--allow-network", "localhost:" + port}, curl("--noproxy", "*", "http://127.0.0.1:"+port+"/")...), ""},
+		{"another port", append([]string{built.Everywhere, "--allow-network", "localhost:1"}, curl("-f", "http://localhost:"+port+"/")...), ""},
+		{"without a network", append([]string{built.Everywhere}, curl("http://127.0.0.1:"+port+"/")...), ""},
+		{"the caller's network", append([]string{built.Everywhere, "--allow-network", "all"}, curl("http://127.0.0.1:"+port+"/")...), "hello"},
 	} {
-		out, errs, rc := run(t, command(t, c.words...))
+		out, errs, rc := built.Run(t, command(t, c.words...))
 		if (rc == 0) != (c.want != "") || c.want != "" && out != c.want {
 			t.Errorf("%s: %d, %q, %q", c.name, rc, out, errs)
 		}
 	}
-	r := report(t, command(t, append([]string{everywhere, "--allow-network", "localhost:1"}, curl("-f", "http://evil.test/")...)...))
+	r := built.Report(t, command(t, append([]string{built.Everywhere, "--allow-network", "localhost:1"}, curl("-f", "http://evil.test/")...)...))
 	if r.Status != status.SandboxDenied || r.Network == nil || len(r.Network.Attempts) == 0 || r.Enforced[status.Network].Mechanism != "proxy" {
 		t.Errorf("%s, %+v", r.Status, r.Network)
 	}
@@ -192,17 +193,17 @@ func TestExplainAgrees(t *testing.T) {
 		{"read", "a", `/bin/cat "$1"`}, {"write", "a", `echo x >"$1"`}, {"create", "new", `echo x >"$1"`}, {"create", ".envrc", `echo x >"$1"`}, {"read", "denied", `/bin/cat "$1"`},
 		{"write", "/usr/bin/true", `echo x >>"$1"`}, {"create", "/private/tmp/confine-new", `echo x >"$1"`}, {"exec", "/bin/ls", `"$1" / >/dev/null`},
 	} {
-		options := []string{everywhere, "--workdir", "rw", "--deny", "denied"}
+		options := []string{built.Everywhere, "--workdir", "rw", "--deny", "denied"}
 		c0 := command(t, append(append([]string{"explain"}, options...), "--path", c.path, "--access", c.access)...)
 		for _, name := range []string{"a", "denied"} {
 			if err := os.WriteFile(filepath.Join(c0.Dir, name), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		said, errs, rc := run(t, c0)
+		said, errs, rc := built.Run(t, c0)
 		try := command(t, append(options, "--", "/bin/sh", "-c", c.try, "sh", c.path)...)
 		try.Dir = c0.Dir
-		_, failed, got := run(t, try)
+		_, failed, got := built.Run(t, try)
 		if (rc == 0) != (got == 0) {
 			t.Errorf("%s %s: explain exits with %d and trying with %d\n%s%s%s", c.access, c.path, rc, got, said, errs, failed)
 		}
@@ -210,20 +211,20 @@ func TestExplainAgrees(t *testing.T) {
 }
 
 func TestDoctor(t *testing.T) {
-	out, errs, _ := run(t, command(t, "doctor", "--json"))
+	out, errs, _ := built.Run(t, command(t, "doctor", "--json"))
 	if !strings.Contains(out, `"seatbelt"`) {
 		t.Errorf("%q, %q", out, errs)
 	}
-	if text, _, _ := run(t, command(t, "doctor")); !strings.Contains(text, "seatbelt") {
+	if text, _, _ := built.Run(t, command(t, "doctor")); !strings.Contains(text, "seatbelt") {
 		t.Errorf("%q", text)
 	}
 }
 
 // TestProtectedPathsStay: what comes to be there all the same is removed, and told.
 func TestProtectedPathsStay(t *testing.T) {
-	c := command(t, everywhere, "--workdir", "rw", "--", "/bin/sh", "-c", "/bin/mkdir -p made/hooks && echo x >made/hooks/pre-commit && /bin/mv made .git; echo x >.ENVRC; true")
+	c := command(t, built.Everywhere, "--workdir", "rw", "--", "/bin/sh", "-c", "/bin/mkdir -p made/hooks && echo x >made/hooks/pre-commit && /bin/mv made .git; echo x >.ENVRC; true")
 	dir := c.Dir
-	r := report(t, c)
+	r := built.Report(t, c)
 	for _, name := range []string{".git/hooks", ".envrc"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			t.Errorf("%s is there", name)

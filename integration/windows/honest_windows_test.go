@@ -14,34 +14,35 @@ import (
 
 	"golang.org/x/sys/windows"
 
+	"github.com/confine-run/confine/integration/built"
 	"github.com/confine-run/confine/internal/cli"
 	"github.com/confine-run/confine/status"
 )
 
 func TestLaunch(t *testing.T) {
-	c := command(t, append([]string{everywhere, "--"}, does("cat")...)...)
+	c := built.Command(t, append([]string{built.Everywhere, "--"}, built.Does("cat")...)...)
 	c.Stdin = strings.NewReader("some\x00bytes\n")
-	if out, errs, rc := run(t, c); out != "some\x00bytes\n" || rc != 0 {
+	if out, errs, rc := built.Run(t, c); out != "some\x00bytes\n" || rc != 0 {
 		t.Errorf("%d, %q, %q", rc, out, errs)
 	}
 	for code, want := range map[string]int{"0": 0, "3": 3, "255": 255, "256": 1, "1000": 1000 & 0xff} {
-		r := report(t, command(t, append([]string{everywhere, "--"}, does("exit", code)...)...))
+		r := built.Report(t, built.Command(t, append([]string{built.Everywhere, "--"}, built.Does("exit", code)...)...))
 		if r.RC != want || r.ExitCode == nil || fmt.Sprint(*r.ExitCode) != code || r.Backend != "windows-job" {
 			t.Errorf("exit %s: %d, %+v", code, r.RC, r)
 		}
 	}
 	// Also where not everything holds it is said what the system calls an end.
-	dll := append([]string{everywhere, "--"}, does("exit", fmt.Sprint(0xC0000135))...)
-	if r := report(t, command(t, dll...)); r.Status != status.Failed || r.RC != 0x35 || *r.ExitCode != 0xC0000135 || !strings.HasSuffix(r.Reason, "STATUS_DLL_NOT_FOUND, it or a library of its could not be loaded (0xC0000135)") {
+	dll := append([]string{built.Everywhere, "--"}, built.Does("exit", fmt.Sprint(0xC0000135))...)
+	if r := built.Report(t, built.Command(t, dll...)); r.Status != status.Failed || r.RC != 0x35 || *r.ExitCode != 0xC0000135 || !strings.HasSuffix(r.Reason, "STATUS_DLL_NOT_FOUND, it or a library of its could not be loaded (0xC0000135)") {
 		t.Errorf("%s, %d, %s", r.Status, r.RC, r.Reason)
 	}
-	if _, errs, _ := run(t, command(t, dll...)); !strings.Contains(errs, "FAILED: it ended with STATUS_DLL_NOT_FOUND") {
+	if _, errs, _ := built.Run(t, built.Command(t, dll...)); !strings.Contains(errs, "FAILED: it ended with STATUS_DLL_NOT_FOUND") {
 		t.Errorf("%q", errs)
 	}
-	if _, errs, rc := run(t, command(t, everywhere, "--", "no-such-program")); rc != 127 || !strings.Contains(errs, "command not found") {
+	if _, errs, rc := built.Run(t, built.Command(t, built.Everywhere, "--", "no-such-program")); rc != 127 || !strings.Contains(errs, "command not found") {
 		t.Errorf("%d, %q", rc, errs)
 	}
-	if _, _, rc := run(t, command(t, everywhere, "--", "./README.md")); rc != 127 {
+	if _, _, rc := built.Run(t, built.Command(t, built.Everywhere, "--", "./README.md")); rc != 127 {
 		t.Errorf("%d", rc)
 	}
 }
@@ -49,7 +50,7 @@ func TestLaunch(t *testing.T) {
 // TestCommandLine: every word arrives as it was said.
 func TestCommandLine(t *testing.T) {
 	words := []string{"", " ", "a b", `"`, `\`, `\\`, `a\"b`, `c\\\"d\\`, "%PATH%", "&|<>^", "tab\there", "ünïcødé \U0001F600", "-x", "--", "*"}
-	out, errs, rc := run(t, command(t, append([]string{everywhere, "--"}, does(append([]string{"words"}, words...)...)...)...))
+	out, errs, rc := built.Run(t, built.Command(t, append([]string{built.Everywhere, "--"}, built.Does(append([]string{"words"}, words...)...)...)...))
 	var got []string
 	if err := json.Unmarshal([]byte(out), &got); err != nil || rc != 0 || !reflect.DeepEqual(got, words) {
 		t.Errorf("%d, %q, want %q; %q", rc, got, words, errs)
@@ -58,13 +59,13 @@ func TestCommandLine(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	for name, want := range map[string]string{"SECRET_OF_THE_CALLER": "", "CI": "yes", "OWN": "set"} {
-		c := command(t, append([]string{everywhere, "--env", "OWN=set", "--"}, does("env", name)...)...)
+		c := built.Command(t, append([]string{built.Everywhere, "--env", "OWN=set", "--"}, built.Does("env", name)...)...)
 		c.Env = append(os.Environ(), "SECRET_OF_THE_CALLER=x", "ci=yes")
-		if out, errs, _ := run(t, c); strings.TrimSpace(out) != want {
+		if out, errs, _ := built.Run(t, c); strings.TrimSpace(out) != want {
 			t.Errorf("%s is %q, want %q; %q", name, out, want, errs)
 		}
 	}
-	out, _, _ := run(t, command(t, append([]string{everywhere, "--"}, does("env", "TEMP")...)...))
+	out, _, _ := built.Run(t, built.Command(t, append([]string{built.Everywhere, "--"}, built.Does("env", "TEMP")...)...))
 	if temp := strings.TrimSpace(out); !strings.Contains(temp, "confine-run-") {
 		t.Errorf("TEMP is %q", temp)
 	} else if _, err := os.Stat(filepath.Dir(temp)); err == nil {
@@ -74,9 +75,9 @@ func TestEnvironment(t *testing.T) {
 
 // TestRefused: what isn't held is named, and nothing is started without leave.
 func TestRefused(t *testing.T) {
-	c := command(t, append([]string{"--profile", "testing", "--workdir", "rw", "--"}, does("write", "ran")...)...)
+	c := built.Command(t, append([]string{"--profile", "testing", "--workdir", "rw", "--"}, built.Does("write", "ran")...)...)
 	dir := c.Dir
-	r := report(t, c)
+	r := built.Report(t, c)
 	if r.Status != status.InternalError || r.RC != 1 || r.SetupError == nil || !strings.Contains(r.SetupError.Hint, "--allow-partial") {
 		t.Errorf("%+v", r)
 	}
@@ -91,10 +92,10 @@ func TestRefused(t *testing.T) {
 }
 
 func TestTimeLimitEndsTheTree(t *testing.T) {
-	c := command(t, append([]string{everywhere, "--workdir", "rw", "-t", "2s", "--grace", "0s", "--"}, does("tree", "pid")...)...)
+	c := built.Command(t, append([]string{built.Everywhere, "--workdir", "rw", "-t", "2s", "--grace", "0s", "--"}, built.Does("tree", "pid")...)...)
 	done := make(chan *status.Report, 1)
-	go func() { done <- report(t, c) }()
-	h := process(t, await(t, filepath.Join(c.Dir, "pid")))
+	go func() { done <- built.Report(t, c) }()
+	h := process(t, built.Await(t, filepath.Join(c.Dir, "pid")))
 	r := <-done
 	if r.Status != status.Timeout || r.RC != 124 || !slices.Contains(r.LimitsHit, string(status.WallTime)) {
 		t.Errorf("%s, %d, %q", r.Status, r.RC, r.LimitsHit)
@@ -105,12 +106,12 @@ func TestTimeLimitEndsTheTree(t *testing.T) {
 // TestKilledSupervisorLeavesNoProcess: the job ends everybody when nobody has it open any more, and what was granted is taken back later.
 func TestKilledSupervisorLeavesNoProcess(t *testing.T) {
 	cache := t.TempDir()
-	c := command(t, append([]string{everywhere, "--workdir", "rw", "--"}, does("tree", "pid")...)...)
+	c := built.Command(t, append([]string{built.Everywhere, "--workdir", "rw", "--"}, built.Does("tree", "pid")...)...)
 	c.Env = append(os.Environ(), "LocalAppData="+cache)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	h := process(t, await(t, filepath.Join(c.Dir, "pid")))
+	h := process(t, built.Await(t, filepath.Join(c.Dir, "pid")))
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -120,24 +121,24 @@ func TestKilledSupervisorLeavesNoProcess(t *testing.T) {
 	if err != nil || len(left) != 2 {
 		t.Fatalf("a journal and a place are expected: %v, %v", left, err)
 	}
-	doctor := command(t, "doctor", "--clean")
+	doctor := built.Command(t, "doctor", "--clean")
 	doctor.Env = c.Env
-	if out, errs, rc := run(t, doctor); rc != 0 || !strings.HasSuffix(strings.TrimSpace(out), ": 1") {
+	if out, errs, rc := built.Run(t, doctor); rc != 0 || !strings.HasSuffix(strings.TrimSpace(out), ": 1") {
 		t.Errorf("%d, %q, %q", rc, out, errs)
 	}
 	if left, err := os.ReadDir(filepath.Join(cache, "confine")); err != nil || len(left) != 0 {
 		t.Errorf("%v, %v", left, err)
 	}
 	// Of a run that goes on nothing is taken.
-	c = command(t, append([]string{everywhere, "--workdir", "rw", "--"}, does("tree", "pid")...)...)
+	c = built.Command(t, append([]string{built.Everywhere, "--workdir", "rw", "--"}, built.Does("tree", "pid")...)...)
 	c.Env = append(os.Environ(), "LocalAppData="+cache)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, filepath.Join(c.Dir, "pid"))
-	doctor = command(t, "doctor", "--clean")
+	built.Await(t, filepath.Join(c.Dir, "pid"))
+	doctor = built.Command(t, "doctor", "--clean")
 	doctor.Env = c.Env
-	if out, _, rc := run(t, doctor); rc != 0 || !strings.HasSuffix(strings.TrimSpace(out), ": 0") {
+	if out, _, rc := built.Run(t, doctor); rc != 0 || !strings.HasSuffix(strings.TrimSpace(out), ": 0") {
 		t.Errorf("%d, %q", rc, out)
 	}
 	_ = c.Process.Kill()
@@ -159,9 +160,9 @@ func TestHostileJournal(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "journal-0000000000000000.json"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := command(t, "doctor", "--clean")
+	c := built.Command(t, "doctor", "--clean")
 	c.Env = append(os.Environ(), "LocalAppData="+cache)
-	if out, errs, rc := run(t, c); rc != 1 || !strings.Contains(errs, "is no place of a run") {
+	if out, errs, rc := built.Run(t, c); rc != 1 || !strings.Contains(errs, "is no place of a run") {
 		t.Errorf("%d, %q, %q", rc, out, errs)
 	}
 	if _, err := os.Stat(precious); err != nil {
@@ -178,10 +179,10 @@ func TestOnlyThreeHandles(t *testing.T) {
 	defer windows.CloseHandle(event)
 	try := func(words ...string) uint32 {
 		_ = windows.ResetEvent(event)
-		c := command(t, words[1:]...)
+		c := built.Command(t, words[1:]...)
 		c.Path, c.Args[0] = words[0], words[0]
 		c.SysProcAttr = &syscall.SysProcAttr{AdditionalInheritedHandles: []syscall.Handle{syscall.Handle(event)}}
-		_, _, _ = run(t, c)
+		_, _, _ = built.Run(t, c)
 		e, err := windows.WaitForSingleObject(event, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -189,16 +190,16 @@ func TestOnlyThreeHandles(t *testing.T) {
 		return e
 	}
 	number := fmt.Sprint(uint64(event))
-	if e := try(does("handle", number)...); e != windows.WAIT_OBJECT_0 {
+	if e := try(built.Does("handle", number)...); e != windows.WAIT_OBJECT_0 {
 		t.Fatalf("control: it can't be reached outside either: %d", e)
 	}
-	if e := try(append([]string{confine, everywhere, "--"}, does("handle", number)...)...); e == windows.WAIT_OBJECT_0 {
+	if e := try(append([]string{built.Confine, built.Everywhere, "--"}, built.Does("handle", number)...)...); e == windows.WAIT_OBJECT_0 {
 		t.Error("the command has a handle of its caller's")
 	}
 }
 
 func TestOutputCap(t *testing.T) {
-	r := report(t, command(t, append([]string{everywhere, "--output-limit", "1000", "--"}, does("flood")...)...))
+	r := built.Report(t, built.Command(t, append([]string{built.Everywhere, "--output-limit", "1000", "--"}, built.Does("flood")...)...))
 	if !r.Truncated.Stdout || r.Bytes.Stdout != 110_000 || !strings.HasSuffix(r.Stdout, "[TRUNCATED]\n") || len(r.Stdout) > 1100 || !slices.Contains(r.LimitsHit, string(status.Output)) || r.Status != status.OK {
 		t.Errorf("%s, %+v, %+v, %d", r.Status, r.Truncated, r.Bytes, len(r.Stdout))
 	}
@@ -206,11 +207,11 @@ func TestOutputCap(t *testing.T) {
 
 // TestOverlay: the tree stays as it is, and what the command did is told.
 func TestOverlay(t *testing.T) {
-	c := command(t, append([]string{everywhere, "--workdir", "overlay", "--keep=false", "--"}, does("write", "file")...)...)
+	c := built.Command(t, append([]string{built.Everywhere, "--workdir", "overlay", "--keep=false", "--"}, built.Does("write", "file")...)...)
 	if err := os.WriteFile(filepath.Join(c.Dir, "file"), []byte("before"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := report(t, c)
+	r := built.Report(t, c)
 	if r.Status != status.OK || r.Changes == nil || r.Changes.Counts != (status.ChangeCounts{Modified: 1}) || filepath.Base(r.Changes.Modified[0]) != "file" {
 		t.Errorf("%s, %+v", r.Status, r.Changes)
 	}
@@ -223,7 +224,7 @@ func TestPathsThatCantBeGranted(t *testing.T) {
 	for path, want := range map[string]string{
 		`C:\`: "is a whole drive", `\\server\share\x`: "on another machine", `C:\x\NUL`: "names a device", `C:\x:stream`: "names a stream", `C:\x.\y`: "ends in a dot",
 	} {
-		_, errs, rc := run(t, command(t, append([]string{everywhere, "--allow-write", path, "--"}, does("exit", "0")...)...))
+		_, errs, rc := built.Run(t, built.Command(t, append([]string{built.Everywhere, "--allow-write", path, "--"}, built.Does("exit", "0")...)...))
 		if rc != 125 || !strings.Contains(errs, want) {
 			t.Errorf("%s: %d, %q", path, rc, errs)
 		}
@@ -231,7 +232,7 @@ func TestPathsThatCantBeGranted(t *testing.T) {
 }
 
 func TestDoctorAndExplain(t *testing.T) {
-	out, errs, rc := run(t, command(t, "doctor"))
+	out, errs, rc := built.Run(t, built.Command(t, "doctor"))
 	for _, want := range []string{"job_object", "restricted_token", "desktop", "network", "left_behind"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("doctor doesn't speak of %s: %q", want, errs)
@@ -240,7 +241,7 @@ func TestDoctorAndExplain(t *testing.T) {
 	if rc != 1 {
 		t.Errorf("everything that the profile default needs is held: %d", rc)
 	}
-	out, _, rc = run(t, command(t, "explain", "--workdir", "rw", "--", "x"))
+	out, _, rc = built.Run(t, built.Command(t, "explain", "--workdir", "rw", "--", "x"))
 	if rc != 0 && rc != 1 || !strings.Contains(out, "windows-job") || !strings.Contains(out, "granted to the SID of the run") {
 		t.Errorf("%d, %q", rc, out)
 	}
@@ -258,7 +259,7 @@ func TestSubcommands(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([0-9]+) \\| (.+) \\|\r?$").FindAllStringSubmatch(string(page), -1) {
 		words, want, says := strings.Fields(row[1]), row[2], row[3]
 		seen[words[0]] = true
-		out, errs, rc := run(t, command(t, words...))
+		out, errs, rc := built.Run(t, built.Command(t, words...))
 		works := strings.HasPrefix(says, "works")
 		if fmt.Sprint(rc) != want || works == strings.HasPrefix(errs, "[confine]") || !works && !strings.Contains(errs, says) {
 			t.Errorf("confine %s: %d, %.300q, %.100q", row[1], rc, errs, out)
@@ -279,7 +280,7 @@ func TestSubcommands(t *testing.T) {
 // TestOwnFile: the user's file is where Windows has such files, and one that every user could make on the system's drive doesn't count. (Wine takes
 // that name for one of Unix's, so that only on Windows this could fail.)
 func TestOwnFile(t *testing.T) {
-	c := command(t, "explain", "--", "cmd")
+	c := built.Command(t, "explain", "--", "cmd")
 	planted := filepath.VolumeName(c.Dir) + `\etc`
 	if err := os.Mkdir(planted, 0o700); err != nil {
 		t.Fatal(err)
@@ -294,7 +295,7 @@ func TestOwnFile(t *testing.T) {
 		}
 	}
 	c.Env = append(os.Environ(), "APPDATA="+c.Dir)
-	if out, errs, _ := run(t, c); !regexp.MustCompile(`wall_time +7s`).MatchString(out) || !regexp.MustCompile(`cpu_time +20s`).MatchString(out) {
+	if out, errs, _ := built.Run(t, c); !regexp.MustCompile(`wall_time +7s`).MatchString(out) || !regexp.MustCompile(`cpu_time +20s`).MatchString(out) {
 		t.Errorf("%q, %q", out, errs)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/integration/built"
 	"github.com/confine-run/confine/status"
 )
 
@@ -16,7 +17,7 @@ const unheld = "--allow-partial=file_descriptors,filesystem,network,syscalls,tas
 
 func TestEverythingElseHolds(t *testing.T) {
 	onWindows(t)
-	r := report(t, command(t, append([]string{unheld, "--"}, does("exit", "0")...)...))
+	r := built.Report(t, built.Command(t, append([]string{unheld, "--"}, built.Does("exit", "0")...)...))
 	if r.Status != status.OK {
 		t.Fatalf("%s: %s", r.Status, r.Reason)
 	}
@@ -32,10 +33,10 @@ func TestEverythingElseHolds(t *testing.T) {
 
 func TestMemoryLimit(t *testing.T) {
 	onWindows(t)
-	if err := exec.Command(does("allocate")[0], does("allocate")[1:]...).Run(); err != nil {
+	if err := exec.Command(built.Does("allocate", "1024")[0], built.Does("allocate", "1024")[1:]...).Run(); err != nil {
 		t.Fatal("control:", err)
 	}
-	r := report(t, command(t, append([]string{unheld, "-m", "200M", "--"}, does("allocate")...)...))
+	r := built.Report(t, built.Command(t, append([]string{unheld, "-m", "200M", "--"}, built.Does("allocate", "1024")...)...))
 	if r.Status != status.MemLimit || r.RC != 137 || !slices.Contains(r.LimitsHit, string(status.Memory)) {
 		t.Errorf("%s, %d, %q: %s", r.Status, r.RC, r.LimitsHit, r.Reason)
 	}
@@ -43,7 +44,7 @@ func TestMemoryLimit(t *testing.T) {
 
 func TestProcessLimit(t *testing.T) {
 	onWindows(t)
-	r := report(t, command(t, append([]string{unheld, "--processes", "5", "-t", "20s", "--"}, does("bomb")...)...))
+	r := built.Report(t, built.Command(t, append([]string{unheld, "--processes", "5", "-t", "20s", "--"}, built.Does("bomb")...)...))
 	if r.Status != status.OK || strings.TrimSpace(r.Stdout) == "" || !slices.Contains(r.LimitsHit, string(status.Tasks)) {
 		t.Errorf("%s, %q, %q", r.Status, r.Stdout, r.LimitsHit)
 	}
@@ -51,7 +52,7 @@ func TestProcessLimit(t *testing.T) {
 
 func TestCPUTimeLimit(t *testing.T) {
 	onWindows(t)
-	r := report(t, command(t, append([]string{unheld, "--cpu-time", "1s", "-t", "30s", "--"}, does("spin")...)...))
+	r := built.Report(t, built.Command(t, append([]string{unheld, "--cpu-time", "1s", "-t", "30s", "--"}, built.Does("spin")...)...))
 	if r.Status != status.CPULimit || r.RC != 152 || r.Usage.CPUMS < 900 {
 		t.Errorf("%s, %d, %+v", r.Status, r.RC, r.Usage)
 	}
@@ -61,26 +62,26 @@ func TestCPUTimeLimit(t *testing.T) {
 func TestWritesAreHeld(t *testing.T) {
 	onWindows(t)
 	outside := t.TempDir()
-	control := exec.Command(does("write", filepath.Join(outside, "control"))[0], does("write", filepath.Join(outside, "control"))[1:]...)
+	control := exec.Command(built.Does("write", filepath.Join(outside, "control"))[0], built.Does("write", filepath.Join(outside, "control"))[1:]...)
 	if err := control.Run(); err != nil {
 		t.Fatal("control:", err)
 	}
-	if r := report(t, command(t, append([]string{unheld, "--workdir", "rw", "--"}, does("write", filepath.Join(outside, "x"))...)...)); r.Status != status.Failed {
+	if r := built.Report(t, built.Command(t, append([]string{unheld, "--workdir", "rw", "--"}, built.Does("write", filepath.Join(outside, "x"))...)...)); r.Status != status.Failed {
 		t.Errorf("a file outside was written: %s, %s", r.Status, r.Stderr)
 	}
-	c := command(t, append([]string{unheld, "--workdir", "rw", "--"}, does("write", "x")...)...)
+	c := built.Command(t, append([]string{unheld, "--workdir", "rw", "--"}, built.Does("write", "x")...)...)
 	hooks := filepath.Join(c.Dir, ".git", "hooks")
 	if err := os.MkdirAll(hooks, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	dir := c.Dir
-	if r := report(t, c); r.Status != status.OK {
+	if r := built.Report(t, c); r.Status != status.OK {
 		t.Errorf("a file in the granted directory was not written: %s, %s", r.Status, r.Stderr)
 	}
 	for _, words := range [][]string{{"write", filepath.Join(hooks, "pre-push")}, {"remove", hooks}, {"remove", filepath.Join(dir, ".git")}} {
-		c := command(t, append([]string{unheld, "--workdir", "rw", "--"}, does(words...)...)...)
+		c := built.Command(t, append([]string{unheld, "--workdir", "rw", "--"}, built.Does(words...)...)...)
 		c.Dir = dir
-		report(t, c)
+		built.Report(t, c)
 		if _, err := os.Stat(hooks); err != nil {
 			t.Errorf("%q: %v", words, err)
 		}
@@ -98,11 +99,11 @@ func TestWritesAreHeld(t *testing.T) {
 func TestJunctionsAreNotGranted(t *testing.T) {
 	onWindows(t)
 	outside := t.TempDir()
-	c := command(t, append([]string{unheld, "--workdir", "rw", "--"}, does("write", `link\x`)...)...)
+	c := built.Command(t, append([]string{unheld, "--workdir", "rw", "--"}, built.Does("write", `link\x`)...)...)
 	if out, err := exec.Command("cmd", "/c", "mklink", "/J", filepath.Join(c.Dir, "link"), outside).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if r := report(t, c); r.Status != status.Failed {
+	if r := built.Report(t, c); r.Status != status.Failed {
 		t.Errorf("%s: %s", r.Status, r.Stderr)
 	}
 	if left, err := os.ReadDir(outside); err != nil || len(left) != 0 {
@@ -115,11 +116,11 @@ func TestJunctionsAreNotGranted(t *testing.T) {
 
 func TestNoPrivileges(t *testing.T) {
 	onWindows(t)
-	r := report(t, command(t, unheld, "--", "whoami", "/priv"))
+	r := built.Report(t, built.Command(t, unheld, "--", "whoami", "/priv"))
 	if r.Status != status.OK || strings.Count(r.Stdout, "Privilege") < 1 || strings.Contains(r.Stdout, "SeShutdownPrivilege") || strings.Contains(r.Stdout, "SeDebugPrivilege") {
 		t.Errorf("%s: %s", r.Status, r.Stdout)
 	}
-	r = report(t, command(t, unheld, "--", "whoami", "/groups"))
+	r = built.Report(t, built.Command(t, unheld, "--", "whoami", "/groups"))
 	if !strings.Contains(r.Stdout, "S-1-16-4096") {
 		t.Errorf("%s: %s", r.Status, r.Stdout)
 	}
@@ -127,8 +128,8 @@ func TestNoPrivileges(t *testing.T) {
 
 func TestReportFile(t *testing.T) {
 	onWindows(t)
-	c := command(t, append([]string{unheld, "--report", "r.json", "--events", "e.json", "--"}, does("exit", "3")...)...)
-	if _, errs, rc := run(t, c); rc != 3 || errs != "" {
+	c := built.Command(t, append([]string{unheld, "--report", "r.json", "--events", "e.json", "--"}, built.Does("exit", "3")...)...)
+	if _, errs, rc := built.Run(t, c); rc != 3 || errs != "" {
 		t.Errorf("%d, %q", rc, errs)
 	}
 	for _, name := range []string{"r.json", "e.json"} {

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"reflect"
@@ -100,6 +101,16 @@ func (b *Box) End(cause status.Cause, detail string) {
 		t.because(cause, detail)
 	}
 	go func() { _, _ = b.Close() }()
+}
+
+// LookAtDisk ends everybody where what was written is more than may be; 0: there is no limit.
+func (b *Box) LookAtDisk(bytes, files, mostBytes, mostFiles int64) {
+	switch {
+	case mostBytes > 0 && bytes > mostBytes:
+		b.End(status.CauseDisk, fmt.Sprintf("disk limit of %d bytes reached: %d bytes", mostBytes, bytes))
+	case mostFiles > 0 && files > mostFiles:
+		b.End(status.CauseDisk, fmt.Sprintf("limit of %d files reached: %d files", mostFiles, files))
+	}
 }
 
 // Reached: a limit of all refused something, and ended nobody.

@@ -25,8 +25,10 @@ const (
 )
 
 const (
-	// lookEvery is how often a limit on the CPU time of one process is looked after.
-	lookEvery = 20 * time.Millisecond
+	// LookEvery is how often limits are looked after.
+	LookEvery = 20 * time.Millisecond
+	// LookAtDiskEvery is how often places and trees are looked through, at least.
+	LookAtDiskEvery = 250 * time.Millisecond
 	// slow is how long the caller's side may take to read what a process wrote that was stopped.
 	slow = 2 * time.Second
 )
@@ -145,7 +147,7 @@ func (t *Task) end() {
 }
 
 func (t *Task) watchCPU(limit time.Duration) {
-	for tick := time.NewTicker(lookEvery); ; {
+	for tick := time.NewTicker(LookEvery); ; {
 		select {
 		case <-t.gone:
 			tick.Stop()
@@ -359,6 +361,6 @@ func (t *Task) enterOwn(r *status.Report) {
 	}
 	l := t.exec.Limits
 	own(status.WallTime, l.Time > 0, l.Time.String(), "timer", "of this process")
-	own(status.CPUTime, l.CPU > 0, l.CPU.String(), "accounting", "of this process and those that it started, looked at every "+lookEvery.String())
+	own(status.CPUTime, l.CPU > 0, l.CPU.String(), "accounting", "of this process and those that it started, looked at every "+LookEvery.String())
 	own(status.Output, l.Output > 0, fmt.Sprint(l.Output), "relay", "of this process")
 }
