@@ -48,6 +48,10 @@ func TestWhatRunsOnceRuns(t *testing.T) {
 			test, script, scripts := strings.Cut(f[2], "/")
 			if in := declared[test]; len(in) != 1 || filepath.Dir(in[0]) != filepath.Clean(dir) {
 				t.Errorf("%s: %s is declared in %q: a pattern for one is one for all", name, test, in)
+			} else if _, body, _ := strings.Cut(read(t, in[0]), "\nfunc "+test+"("); !scripts {
+				if body, _, _ = strings.Cut(body, "\n}\n"); who.MatchString(body) {
+					t.Errorf("%s asks who runs it", name)
+				}
 			}
 			if scripts {
 				if asks := who.FindString(read(t, filepath.Join(dir, "testdata", script+".txtar"))); asks != "" {
