@@ -235,7 +235,7 @@ func (b *box) hear(e event) {
 	case *handoff.Closed:
 		b.use(&m.Used)
 		b.closed = m
-		if b.plan.Box.Linger {
+		if b.plan.Box.Group.Linger {
 			b.count()
 			_ = unix.Shutdown(b.child.sock, unix.SHUT_WR)
 		}
@@ -446,4 +446,6 @@ func (b *box) gone() {
 }
 
 // takesNothing says whether an init that is still there takes nothing with it that is needed.
-func (b *box) takesNothing() bool { return b.closed != nil && !b.child.bare && !b.plan.Box.Linger }
+func (b *box) takesNothing() bool {
+	return b.closed != nil && !b.child.bare && !b.plan.Box.Group.Linger
+}

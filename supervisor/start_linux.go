@@ -156,12 +156,12 @@ func (c *process) send(p *plan.Plan, stack int, group *cgroup.Group) *SetupError
 	if group != nil {
 		dir, procs := group.Join()
 		// The kernel judges the one by who clones: not another user.
-		if p.Box.JoinDir = dir >= 0 && !p.Box.OtherIDs; p.Box.JoinDir {
+		if p.Box.Group.Dir = dir >= 0 && !p.Box.OtherIDs; p.Box.Group.Dir {
 			fds = append(fds, dir)
 		}
 		fds = append(fds, procs...)
-		p.Box.JoinProcs = uint8(len(procs))
-		p.Box.Linger = group.GoesWithInit()
+		p.Box.Group.Procs = uint8(len(procs))
+		p.Box.Group.Linger = group.GoesWithInit()
 	}
 	err := linux.SendFrame(c.sock, handoff.Encode(&p.Box), fds...)
 	if err == nil || err == unix.EPIPE || err == unix.ECONNRESET {

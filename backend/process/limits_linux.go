@@ -73,6 +73,9 @@ func (p *limitCompiler) time() {
 		s := uint64((d + time.Second - 1) / time.Second)
 		p.rlimit(unix.RLIMIT_CPU, s+1, s+2)
 	}
+	// Some hosts let some users come before others, and a process of real time is held by no quota.
+	p.rlimit(unix.RLIMIT_RTPRIO, 0, 0)
+	p.rlimit(unix.RLIMIT_NICE, 0, 0)
 	if p.groups.counts {
 		p.byGroup(status.CPUTime, "CPU time of the whole cgroup, RLIMIT_CPU behind it")
 	} else {
@@ -80,6 +83,7 @@ func (p *limitCompiler) time() {
 	}
 	if p.groups.holds[cgroup.CPU] {
 		p.plan.Held.CPUPercent = q.CPULimit
+		p.plan.Box.Group.Ordinary = q.CPULimit > 0
 		p.byGroup(status.CPURate, p.groups.file(cgroup.CPU))
 	} else {
 		w.CPUPercent = q.CPULimit

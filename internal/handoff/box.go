@@ -27,13 +27,7 @@ type Box struct {
 	Mounts  []Mount // in this order
 	Scratch Scratch
 
-	// The cgroups that processes begin in come as descriptors with this frame: a
-	// directory of cgroup v2 if JoinDir, and then so many cgroup.procs, of all of them.
-	JoinDir   bool
-	JoinProcs uint8
-	// Linger: with the init goes what its cgroup counted, so it stays until that was read.
-	Linger bool
-
+	Group   Group
 	Network Network
 
 	Sysctls []Sysctl // of its own namespaces
@@ -66,9 +60,7 @@ func (b *Box) code(c *codec) {
 	list(c, &b.Scratch.Layers, func(l *Layer) { l.code(c) })
 	c.bool(&b.Scratch.Stacked)
 	c.bool(&b.Scratch.HandOut)
-	c.bool(&b.JoinDir)
-	num(c, &b.JoinProcs)
-	c.bool(&b.Linger)
+	b.Group.code(c)
 	b.Network.code(c)
 	list(c, &b.Sysctls, func(s *Sysctl) {
 		c.str(&s.Path)
@@ -247,4 +239,22 @@ func (m *Mount) code(c *codec) {
 	c.str(&m.Text)
 	num(c, &m.Mode)
 	num(c, &m.Size)
+}
+
+// Group is how processes get into their cgroups, which come as descriptors with this frame.
+type Group struct {
+	Dir   bool  // a directory of cgroup v2
+	Procs uint8 // and then so many cgroup.procs, of all of them
+	// Ordinary: processes begin with the ordinary scheduling policy, whatever the caller's is. A quota of CPU time doesn't bind
+	// those of real time, and a kernel with CONFIG_RT_GROUP_SCHED lets none of them into a cgroup that has one.
+	Ordinary bool
+	// Linger: with the init goes what its cgroup counted, so it stays until that was read.
+	Linger bool
+}
+
+func (g *Group) code(c *codec) {
+	c.bool(&g.Dir)
+	num(c, &g.Procs)
+	c.bool(&g.Ordinary)
+	c.bool(&g.Linger)
 }

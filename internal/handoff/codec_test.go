@@ -27,7 +27,7 @@ func full() []Frame {
 			},
 			Scratch: Scratch{Size: 1 << 40, Inodes: 7, Stacked: true, HandOut: true,
 				Layers: []Layer{{Src: "/l", Dev: 1, Ino: 2, Places: []Upper{{"/tmp", "1"}}}}},
-			JoinDir: true, JoinProcs: 3, Linger: true,
+			Group: Group{Dir: true, Procs: 3, Ordinary: true, Linger: true},
 			Network: Network{Pings: true, Ping: 5, Dials: true,
 				Requests: []Netlink{{Name: "routes", Protocol: 12, Messages: "\x00\xff", Acks: 2, Role: RoleRedirect}},
 				Sockets: []Socket{{Family: 2, Type: 1, Protocol: 255, Options: []SocketOption{{-1, 19, 1}},

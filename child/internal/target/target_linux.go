@@ -192,6 +192,10 @@ func (s *Starter) calls(t *Target, f *filter, groups []int) []linux.Call {
 		calls = append(calls, linux.Call{Name: "getpid", Nr: unix.SYS_GETPID, Result: pgrp})
 		add("ioctl TIOCSPGRP", unix.SYS_IOCTL, pgrp, uintptr(t.tty), unix.TIOCSPGRP, uintptr(unsafe.Pointer(pgrp)))
 	}
+	if s.Box.Group.Ordinary {
+		param := new(int32)
+		add("sched_setscheduler", unix.SYS_SCHED_SETSCHEDULER, param, zero, unix.SCHED_NORMAL, uintptr(unsafe.Pointer(param)))
+	}
 	// Into the cgroups, before anything that counts in them; and then these are all
 	// that can be seen of cgroups.
 	self := linux.CString("0")
