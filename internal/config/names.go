@@ -1,8 +1,12 @@
 package config
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strconv"
+
+	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/names"
@@ -67,4 +71,50 @@ func LookupEnv(environ []string, name string) string {
 		}
 	}
 	return ""
+}
+
+// Bounds of a pattern. Who writes one may be somebody whose sandbox it is for, and it is matched outside of that: each way to choose among its braces is tried
+// with each name, and those of one brace after the other multiply.
+const (
+	maxPattern = 4096 // bytes
+	maxChoices = 1024
+)
+
+// CheckPattern says what is wrong with a pattern of names.
+func CheckPattern(word string) error {
+	if len(word) > maxPattern {
+		return fmt.Errorf("is a pattern of more than %d bytes", maxPattern)
+	}
+	if !doublestar.ValidatePattern(word) {
+		return errors.New("is not a valid pattern")
+	}
+	if n, _ := choices(word, 0); n > maxChoices {
+		return fmt.Errorf("is a pattern that stands for more than %d others: those of its braces multiply", maxChoices)
+	}
+	return nil
+}
+
+// choices is how many patterns without braces one stands for, up to the brace that closes what it begins in, and where that is. What is in brackets has no braces
+// for whoever matches it, and counts as if it had.
+func choices(word string, from int) (n, end int) {
+	sum, product := 0, 1
+	for i := from; i < len(word); i++ {
+		switch word[i] {
+		case '\\':
+			i++
+		case ',':
+			if from > 0 {
+				sum, product = min(sum+product, maxChoices+1), 1
+			}
+		case '{':
+			var inner int
+			inner, i = choices(word, i+1)
+			product = min(product*inner, maxChoices+1)
+		case '}':
+			if from > 0 {
+				return min(sum+product, maxChoices+1), i
+			}
+		}
+	}
+	return min(sum+product, maxChoices+1), len(word)
 }

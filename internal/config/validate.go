@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/network"
 	"github.com/confine-run/confine/internal/secrets"
@@ -103,8 +101,8 @@ func checkGlob(base place, word string) (string, error) {
 		return "", mistake("is no file"+Meant(word, []string{secrets.Set}),
 			`"`+secrets.Set+`" hides keys and credentials; a path that isn't there yet is "./`+word+`"`)
 	}
-	if !doublestar.ValidatePattern(filepath.ToSlash(rest)) {
-		return "", mistake("is not a valid pattern", "it takes *, ?, [a-z], {a,b} and ** over directories; a backslash takes away their meaning")
+	if err := CheckPattern(filepath.ToSlash(rest)); err != nil {
+		return "", mistake(err.Error(), "it takes *, ?, [a-z], {a,b} and ** over directories; a backslash takes away their meaning")
 	}
 	return filepath.Join(escapeGlob(from), rest), nil
 }

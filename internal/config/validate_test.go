@@ -71,10 +71,25 @@ func TestGlobs(t *testing.T) {
 		{"/x/[a-z]?", "/x/[a-z]?"},
 		{"/x/[a", "!not a valid pattern"},
 		{"/x/{a", "!not a valid pattern"},
+		{"/x/" + strings.Repeat("{a,b}", 40), "!stands for more than 1024 others"},
+		{"/x/" + strings.Repeat("a", 5000), "!more than 4096 bytes"},
 		{"", "!empty"},
 	})
 	// A folder's own name is no pattern.
 	tryCanonical(t, "deny", place{dir: "/p[1]/a*"}, []canonCase{{"*.pem", `/p\[1\]/a\*/*.pem`}})
+}
+
+// What a pattern stands for is counted as its matcher tries it.
+func TestChoicesOfPatterns(t *testing.T) {
+	for pattern, want := range map[string]int{
+		"": 1, "a,b": 1, "*.{c,h,cpp}": 3, "{a,b}{c,d,e}": 6, "{a,{b,c}{d,e}}": 5, "{a}": 1, "{,}": 2, `\{a,b}`: 1, `{a\,b}`: 1, `{a\},b}`: 2,
+		"[{]{a,b}": 2, "[}]{a,b}": 2, "{[}],{a,b}{c,d}": 4, "{a,b}}{c,d}": 4, strings.Repeat("{a,b}", 10): 1024, strings.Repeat("{a,b}", 11): 1025,
+		strings.Repeat("{a,", 400) + strings.Repeat("b}", 400): 401, strings.Repeat("{", 4000): 1,
+	} {
+		if got, _ := choices(pattern, 0); got != want {
+			t.Errorf("%.40q: %d, and not %d", pattern, got, want)
+		}
+	}
 }
 
 func TestMistypedSecretsIsAnError(t *testing.T) {

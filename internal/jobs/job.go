@@ -142,6 +142,11 @@ func (j *Job) check() error {
 			return errors.New("a word of it has a byte 0")
 		}
 	}
+	for _, pattern := range j.Output {
+		if err := config.CheckPattern(pattern); err != nil {
+			return fmt.Errorf("its output %.100q %w", pattern, err)
+		}
+	}
 	_, err := j.Settings()
 	return err
 }

@@ -27,6 +27,8 @@ func TestJobsThatCannotBe(t *testing.T) {
 		"an input that is no digest":          func(j *Job) { j.Input = "../x" },
 		"a priority that there isn't":         func(j *Job) { j.Priority = "urgent" },
 		"a time to live before its beginning": func(j *Job) { j.TTL = -1 },
+		"a pattern that is none":              func(j *Job) { j.Output = []string{"[a"} },
+		"a pattern of a million others":       func(j *Job) { j.Output = []string{strings.Repeat("{a,a}", 20)} },
 	} {
 		j := valid()
 		change(j)

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/confine-run/confine/internal/cli"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/filetree"
@@ -56,8 +54,11 @@ func (s *submission) option(name string) *cli.Own {
 		return &cli.Own{Set: func(word string) error { s.to = word; return nil }}
 	case "output":
 		return &cli.Own{Set: func(word string) error {
-			if s.job.Output = append(s.job.Output, word); !doublestar.ValidatePattern(word) || filepath.IsAbs(word) {
+			if s.job.Output = append(s.job.Output, word); filepath.IsAbs(word) {
 				return errors.New("it takes a pattern of names below where the command starts")
+			}
+			if err := config.CheckPattern(word); err != nil {
+				return fmt.Errorf("it %w", err)
 			}
 			return nil
 		}}

@@ -117,7 +117,7 @@ func (s *shift) fill(r *run, files backend.Files, dir string) error {
 func (s *shift) collect(r *run, files backend.Files, dir string) (*jobs.Output, error) {
 	n := 0
 	keep := func(name string) bool {
-		return slices.ContainsFunc(r.job.Output, func(pattern string) bool {
+		return r.ctx.Err() == nil && slices.ContainsFunc(r.job.Output, func(pattern string) bool {
 			ok, _ := doublestar.Match(path.Clean(pattern), name)
 			return ok
 		})

@@ -243,15 +243,19 @@ func every(ctx context.Context, d time.Duration, do func()) {
 	}
 }
 
-// cancel ends a job, if it is one of this shift's.
+// cancel ends a job, if it is one of this shift's and its record says that it is to be: everybody who may ask for the end of his own jobs can name others', but not write their records.
 func (s *shift) cancel(key jobs.Key) <-chan struct{} {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r := s.running[key]; r != nil {
-		r.end(errCancelled)
-		return r.done
+	r := s.running[key]
+	s.mu.Unlock()
+	if r == nil {
+		return nil
 	}
-	return nil
+	if k, err := s.q.Get(s.ctx, key); err != nil || k.Record == nil || !k.Cancel || k.Claim != r.claim {
+		return nil // who asked looks again, and asks once more
+	}
+	r.end(errCancelled)
+	return r.done
 }
 
 // endAll ends all jobs, and has none started any more.

@@ -170,7 +170,18 @@ func TestAJobThatIsCancelledEndsBeforeThatIsSaid(t *testing.T) {
 	peers := s.Peers()
 	j := s.ticking("cancel", 0, 10_000)
 	s.submit(j)
-	s.begun(j)
+	worker := s.begun(j).Worker
+	// Who can't write to its record doesn't end it.
+	nc, err := nats.Connect(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if _, err := nc.Request("confine.worker."+worker, []byte(j.Key.String()), 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	before := len(s.lines("cancel", 0))
+	s.eventually("the job to go on", func() bool { return len(s.lines("cancel", 0)) > before })
 	r, err := s.Cancel(t.Context(), peers, j.Key)
 	if err != nil || r.State != jobs.Cancelled {
 		t.Fatalf("%+v, %v", r, err)
