@@ -25,7 +25,7 @@ import (
 // machine waited for a disk of the host's there would be nothing to do, and minutes
 // would pass in it: so its disk is in its memory.
 var (
-	emulated = []string{"-accel", "tcg,thread=single,tb-size=256", "-icount", "shift=2,sleep=off", "-cpu", "max"}
+	emulated = []string{"-accel", "tcg,thread=single,tb-size=256", "-icount", "shift=2,sleep=off", "-cpu", "max,erms=off,fsrm=off"}
 	virtual  = []string{"-accel", "kvm", "-cpu", "host"}
 )
 
