@@ -29,7 +29,7 @@ TEST     := $(GO) test -count=1 -vet=off -timeout 30m
 MEASURE  := ./internal/jobs/worker ./supervisor ./supervisor/cgroup ./supervisor/internal/disk ./supervisor/internal/tree ./integration/...
 
 .DEFAULT_GOAL := build
-.PHONY: portable-packages build dist try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak faults jobs-bench machines python python-check python-test python-cover python-providers wheel install clean
+.PHONY: portable-packages build dist try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak faults jobs-bench machines python python-check python-test python-cover python-providers python-packages python-machines wheel install clean
 
 build:
 	$(BUILD) -ldflags '$(LDFLAGS) $(if $(filter linux,$(shell $(GO) env GOOS)),$(ENTRY))' -o bin/confine .
@@ -169,11 +169,16 @@ $(PROVIDERS)/ready: python/tests/requirements-providers.txt
 	'$(PROVIDERS)/bin/pip' install --quiet --disable-pip-version-check -r python/tests/requirements-providers.txt
 	touch '$@'
 
-python-providers: $(PROVIDERS)/ready build
+# The two wait for each other in nothing: make -j2.
+python-providers: python-packages python-machines
+
+python-packages: $(PROVIDERS)/ready build
 	cd python && rm -f .coverage .coverage.* && \
 	'$(PROVIDERS)/bin/coverage' run -m pytest --quiet tests/test_inspect_ai.py tests/test_smolagents.py tests/test_providers.py tests/test_examples.py && \
 	'$(PROVIDERS)/bin/coverage' combine --quiet && \
 	'$(PROVIDERS)/bin/coverage' report --include='*/providers/*' --omit='*/_worker.py'
+
+python-machines: $(PROVIDERS)/ready build
 	cd python && '$(PROVIDERS)/bin/python' -m pytest --quiet tests/test_runners_conformance.py -k '[vm'
 
 # A wheel for each platform, with the programs in it, or for those in TARGETS (GOOS/GOARCH…); needs no network once Go has the modules.
