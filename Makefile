@@ -23,7 +23,8 @@ export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 
 # -count=1: the cache of test results doesn't know that scripts run the binary, nor that
 # a test lists packages. -vet=off: `make check` vets.
-TEST     := $(GO) test -count=1 -vet=off -timeout 30m
+# -ldflags=-w: a debugger's tables take a third of the time to link.
+TEST     := $(GO) test -count=1 -vet=off -ldflags=-w -timeout 30m
 # They measure time, CPU and memory, or look for what any run of the host's has left: nothing
 # else may run beside them.
 MEASURE  := ./internal/jobs/worker ./supervisor ./supervisor/cgroup ./supervisor/internal/disk ./supervisor/internal/tree ./integration/...
