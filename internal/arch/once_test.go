@@ -11,7 +11,7 @@ import (
 // TestWhatRunsOnceRuns: .ci/once names tests that there are and leaves each of them to one of two runs, which has it; and none asks who runs it.
 func TestWhatRunsOnceRuns(t *testing.T) {
 	const top = "../.."
-	who := regexp.MustCompile(`Gete?uid\(\)|\broot\]|\bpyenv\]|\[!?python:`) // the last two are what root's PATH may have alone
+	who := regexp.MustCompile(`Gete?uid\(\)|\broot\]|\bpyenv\]|\[!?(python|cgroup[12]):`) // cgroups and interpreters of root's, too
 	declared := declarations(t, top)
 	whole, owner := map[string]bool{}, map[string]string{}
 	for line := range strings.Lines(read(t, top+"/.ci/once")) {
