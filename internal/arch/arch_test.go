@@ -85,6 +85,8 @@ var groups = []group{
 		"a sandbox as it is held from outside alone, whatever system is below it"},
 	{"processes", []string{"backend/process"}, []string{"files of sandboxes", "layers of sandboxes", "leaves", "plan", "host", "rules", "network messages", "host files", "view", "mechanisms", "changes", "images", "snapshots", "modules", "inside", "outside", "configuration", "seam"},
 		"policy and host become a plan here, and the outside carries it out"},
+	{"overlays of tests", []string{"internal/overlaytest"}, nil,
+		"it knows nothing of who reads what it changed"},
 	{"first file systems", []string{"internal/initramfs"}, nil,
 		"what a kernel boots with, whoever boots it"},
 	{"words of machines", []string{"backend/vm/internal/wire"}, []string{"leaves", "configuration", "seam"},

@@ -2,7 +2,6 @@ package changes
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,46 +63,6 @@ func snapshotPath(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	fd := openDir(t, dir)
 	return snapshot(t, fd)
-}
-
-func openDir(t testing.TB, dir string) int {
-	t.Helper()
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
-	t.Cleanup(func() { _ = unix.Close(fd) })
-	return fd
-}
-
-func difference(a, b map[string]string) string {
-	var out []string
-	for _, k := range slices.Sorted(maps.Keys(a)) {
-		if b[k] != a[k] {
-			out = append(out, fmt.Sprintf("%q: %q | %q", k, a[k], b[k]))
-		}
-	}
-	for _, k := range slices.Sorted(maps.Keys(b)) {
-		if _, ok := a[k]; !ok {
-			out = append(out, fmt.Sprintf("%q: – | %q", k, b[k]))
-		}
-	}
-	return strings.Join(out, "\n")
-}
-
-// build makes a tree: "path" → content; "path/" a directory, "path@" a link.
-func build(t testing.TB, dir string, files map[string]string) {
-	t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		path := filepath.Join(dir, strings.TrimRight(name, "/@"))
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		switch {
-		case strings.HasSuffix(name, "/"):
-			must(t, os.MkdirAll(path, 0o755))
-		case strings.HasSuffix(name, "@"):
-			must(t, os.Symlink(files[name], path))
-		default:
-			must(t, os.WriteFile(path, []byte(files[name]), 0o644))
-		}
-	}
 }
 
 // whiteout makes what an overlay makes of a deletion.

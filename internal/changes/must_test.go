@@ -1,23 +1,12 @@
 package changes
 
 import (
-	"fmt"
-	"os"
 	"testing"
+
+	"github.com/confine-run/confine/internal/overlaytest"
 )
 
-// must stops a test, or a role.
-func must(t testing.TB, err error) {
-	if err == nil {
-		return
-	}
-	if t == nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(3)
-	}
-	t.Helper()
-	t.Fatal(err)
-}
+var must = overlaytest.Must
 
 // recovered brings every interrupted apply to an end.
 func recovered(t testing.TB, s *Store) {

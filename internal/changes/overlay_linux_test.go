@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"slices"
 	"testing"
+
+	"github.com/confine-run/confine/internal/overlaytest"
 )
 
 // What the run saw is what apply makes of a copy.
@@ -18,17 +20,16 @@ func TestApplyGivesWhatTheOverlayShowed(t *testing.T) {
 	}
 	for seed := range rounds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			s := newScene(t, map[string]string{
-				"a": "one\n", "b": "two\n", "d/x": "x", "d/y": "y", "d/e/z": "z", "d/e/f/": "", "l@": "a", "dl@": "d", "empty/": "", "same": "same"})
+			s := newScene(t, overlaytest.Tree())
 			must(t, os.Link(s.lower+"/a", s.lower+"/hard"))
-			o := newLayered(t, s.lower, seed%4)
+			o := newOverlay(t, s.lower, seed%4)
 			var script []string
-			acts := randomActs(rand.New(rand.NewPCG(uint64(seed), 7)), 60)
+			acts := overlaytest.RandomActs(rand.New(rand.NewPCG(uint64(seed), 7)), 60, "append", "truncate", "exchange", "unxattr")
 			for i, said := range o.do(t, acts...) {
 				script = append(script, fmt.Sprintf("%s %q %q %o: %s", acts[i].Op, acts[i].A, acts[i].B, acts[i].N, said))
 			}
-			r := keep(t, s.store, o.tree)
-			shown := snapshot(t, o.merged)
+			r := keep(t, s.store, o.tree(t))
+			shown := snapshot(t, o.Merged(t))
 			before := snapshotPath(t, s.lower)
 			if maps.Equal(shown, before) {
 				t.Fatal("nothing happened")
@@ -48,39 +49,10 @@ func TestApplyGivesWhatTheOverlayShowed(t *testing.T) {
 	}
 }
 
-func randomActs(r *rand.Rand, n int) (acts []act) {
-	pool := []string{"a", "b", "c", "hard", "l", "dl", "d", "d/x", "d/y", "d/n", "d/e", "d/e/z", "d/e/f", "d/e/f/g", "empty", "empty/in", "new", "new/x",
-		"new/d", "new/d/y", "a/under", "same", "bad\xffname", "line\nfeed"}
-	pick := func() []byte { return []byte(pool[r.IntN(len(pool))]) }
-	modes := []int64{0o644, 0o755, 0o600, 0o400, 0o444, 0o700, 0o555, 0o000, 0o711}
-	ops := []string{"write", "write", "append", "truncate", "rename", "rename", "exchange", "link", "symlink", "chmod", "remove", "remove", "mkdir", "mkdir", "xattr", "unxattr", "touch", "sparse"}
-	for range n {
-		a := act{Op: ops[r.IntN(len(ops))], A: pick()}
-		switch a.Op {
-		case "write", "append", "xattr":
-			a.B = fmt.Appendf(nil, "%d\n", r.IntN(3))
-		case "rename", "exchange", "link":
-			a.B = pick()
-		case "symlink":
-			a.B = pick()
-		case "chmod":
-			a.N = modes[r.IntN(len(modes))]
-		case "truncate":
-			a.N = int64(r.IntN(9000))
-		case "sparse":
-			a.B, a.N = []byte("data"), 1<<20+int64(r.IntN(5000))
-		case "touch":
-			a.N = int64(r.IntN(1e9))
-		}
-		acts = append(acts, a)
-	}
-	return acts
-}
-
 func TestReadOfARealOverlay(t *testing.T) {
 	s := newScene(t, map[string]string{"keep": "k", "touched": "t", "edit": "1234", "gone": "g", "dir/a": "a", "dir/b": "b", "swap/x": "x", "file": "f",
 		"link@": "keep", "wipe/one": "1", "wipe/two/three": "3"})
-	o := newOverlay(t, s.lower)
+	o := newOverlay(t, s.lower, 0)
 	for i, said := range o.do(t,
 		act{Op: "touch", A: []byte("touched"), N: 5},
 		act{Op: "write", A: []byte("edit"), B: []byte("4321")},
@@ -104,7 +76,7 @@ func TestReadOfARealOverlay(t *testing.T) {
 			t.Fatal(i, said)
 		}
 	}
-	s.tree = o.tree
+	s.tree = o.tree(t)
 	equal(t, s.lines(t), []string{
 		"A again", "D dir/b", "A dir/c", "M edit", "M file/ (file → dir)", "A file/in (hard link of again)", "D gone", "m keep 0644 → 0600",
 		"L link → edit", "M swap (dir → file)", "D swap/x", "D wipe/", "D wipe/one", "D wipe/two/", "D wipe/two/three"})
@@ -117,8 +89,8 @@ func TestReadOfARealOverlay(t *testing.T) {
 
 func (s *scene) keepAndApply(t *testing.T, o *overlay) {
 	t.Helper()
-	r := keep(t, s.store, o.tree)
-	shown := snapshot(t, o.merged)
+	r := keep(t, s.store, o.tree(t))
+	shown := snapshot(t, o.Merged(t))
 	s.apply(t, r)
 	if d := difference(shown, snapshotPath(t, s.lower)); d != "" {
 		t.Error(d)
@@ -135,7 +107,7 @@ func (s *scene) keepAndApply(t *testing.T, o *overlay) {
 // What the target made unreadable is read, and recorded as it was.
 func TestUnreadableThings(t *testing.T) {
 	s := newScene(t, map[string]string{"dir/old": "old"})
-	o := newOverlay(t, s.lower)
+	o := newOverlay(t, s.lower, 0)
 	for i, said := range o.do(t,
 		act{Op: "mkdir", A: []byte("secret")}, act{Op: "mkdir", A: []byte("secret/deep")},
 		act{Op: "write", A: []byte("secret/deep/f"), B: []byte("hidden")},
@@ -149,12 +121,12 @@ func TestUnreadableThings(t *testing.T) {
 			t.Fatal(i, said)
 		}
 	}
-	s.tree = o.tree
+	s.tree = o.tree(t)
 	want := []string{"m dir/ 0755 → 0100", "A dir/new", "A secret/ 0000", "A secret/deep/ 0200", "A secret/deep/f 0000"}
 	equal(t, s.lines(t), want)
 	equal(t, s.lines(t), want) // the first reading left nothing changed
-	r := keep(t, s.store, o.tree)
-	shown := snapshot(t, o.merged)
+	r := keep(t, s.store, o.tree(t))
+	shown := snapshot(t, o.Merged(t))
 	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+rwx", s.lower).Run() })
 	s.apply(t, r)
 	now := snapshotPath(t, s.lower)

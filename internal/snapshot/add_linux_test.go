@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/image"
+	"github.com/confine-run/confine/internal/overlaytest"
 )
 
 // layerNames are the names in the top layer of a snapshot, by the standard library, with their headers.
@@ -105,12 +106,12 @@ func TestWhatALayerHolds(t *testing.T) {
 // What a tmpfs holds, and the store's file system doesn't, is told when the snapshot is taken, and not when it is needed.
 func TestAttributesThatTheStoreDoesNotTake(t *testing.T) {
 	s := newStore(t)
-	o := newOverlay(t, t.TempDir())
-	o.do(t, act{Op: "write", A: []byte("f"), B: []byte("1")}, act{Op: "xattr", A: []byte("f"), B: make([]byte, 40<<10)})
+	o := overlaytest.New(t, 0, t.TempDir())
+	o.Do(t, overlaytest.Act{Op: "write", A: []byte("f"), B: []byte("1")}, overlaytest.Act{Op: "xattr", A: []byte("f"), B: make([]byte, 40<<10)})
 	probe := filepath.Join(t.TempDir(), "probe")
 	must(t, os.WriteFile(probe, nil, 0o600))
 	takes := unix.Setxattr(probe, "user.te=st%", make([]byte, 40<<10), 0) == nil
-	id, err := s.Add(t.Context(), Meta{}, []Place{{"/work", o.upper}})
+	id, err := s.Add(t.Context(), Meta{}, []Place{{"/work", o.Uppers(t)[0]}})
 	if takes != (err == nil) || !takes && !strings.Contains(err.Error(), `"/work/f": the store's file system doesn't take the attribute "user.te=st%"`) {
 		t.Errorf("%v, and the file system takes it: %v", err, takes)
 	}
@@ -156,12 +157,12 @@ func TestTheLongestWhiteout(t *testing.T) {
 // What is mounted in a place is none of it.
 func TestWhatIsMountedInAPlace(t *testing.T) {
 	s := newStore(t)
-	o := newOverlay(t, t.TempDir())
-	o.do(t, act{Op: "mkdir", A: []byte("../upper/mnt")}, act{Op: "mkdir", A: []byte("../upper/d")}, act{Op: "write", A: []byte("../upper/d/f"), B: []byte("1")},
-		act{Op: "write", A: []byte("../upper/file"), B: []byte("2")}, act{Op: "mkdir", A: []byte("../upper/same")},
-		act{Op: "mount", A: []byte("../upper/mnt")}, act{Op: "write", A: []byte("../upper/mnt/in"), B: []byte("3")},
-		act{Op: "bind", A: []byte("../upper/same"), B: []byte("../upper/d")}, act{Op: "bind", A: []byte("../upper/file"), B: []byte("../upper/d/f")})
-	names, _ := layerNames(t, s, add(t, s, "", Place{"/work", o.upper}))
+	o := overlaytest.New(t, 0, t.TempDir())
+	o.Do(t, overlaytest.Act{Op: "mkdir", A: []byte("../upper0/mnt")}, overlaytest.Act{Op: "mkdir", A: []byte("../upper0/d")}, overlaytest.Act{Op: "write", A: []byte("../upper0/d/f"), B: []byte("1")},
+		overlaytest.Act{Op: "write", A: []byte("../upper0/file"), B: []byte("2")}, overlaytest.Act{Op: "mkdir", A: []byte("../upper0/same")},
+		overlaytest.Act{Op: "mount", A: []byte("../upper0/mnt")}, overlaytest.Act{Op: "write", A: []byte("../upper0/mnt/in"), B: []byte("3")},
+		overlaytest.Act{Op: "bind", A: []byte("../upper0/same"), B: []byte("../upper0/d")}, overlaytest.Act{Op: "bind", A: []byte("../upper0/file"), B: []byte("../upper0/d/f")})
+	names, _ := layerNames(t, s, add(t, s, "", Place{"/work", o.Uppers(t)[0]}))
 	if want := []string{"work/", "work/d/", "work/d/f"}; !slices.Equal(names, want) {
 		t.Errorf("%q, want %q", names, want)
 	}

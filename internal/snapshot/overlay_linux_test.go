@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+
+	"github.com/confine-run/confine/internal/overlaytest"
 )
 
 // What was seen in a sandbox is seen again on the layers of its snapshot, three times one on the other, with
@@ -20,26 +22,26 @@ func TestLayersGiveBackWhatWasSeen(t *testing.T) {
 				}
 				r := rand.New(rand.NewPCG(seed, 7))
 				base := t.TempDir()
-				build(t, base, map[string]string{"a": "one\n", "b": "two\n", "d/x": "x", "d/y": "y", "d/e/z": "z", "d/e/f/": "", "l@": "a", "dl@": "d", "empty/": "", "same": "same"})
+				build(t, base, overlaytest.Tree())
 				s, other := newStore(t), newStore(t)
 				s.noMknod, other.noMknod = noMknod, noMknod
-				o, id := newOverlay(t, base), ""
+				o, id := overlaytest.New(t, 0, base), ""
 				for round := range 3 {
-					before := o.do(t)
-					want := o.do(t, randomActs(r, 60)...)
+					before := do(t, o)
+					want := do(t, o, overlaytest.RandomActs(r, 60)...)
 					if maps.Equal(before, want) {
 						t.Fatal("nothing happened")
 					}
-					id = add(t, s, id, Place{"/work/a", o.upper})
-					if again := o.do(t); !maps.Equal(withoutLinks(want), withoutLinks(again)) {
+					id = add(t, s, id, Place{"/work/a", o.Uppers(t)[0]})
+					if again := do(t, o); !maps.Equal(withoutLinks(want), withoutLinks(again)) {
 						t.Errorf("round %d: it was changed by being read:\n%s", round, difference(want, again))
 					}
-					o = newOverlay(t, lowers(trees(t, s, id), "/work/a", base)...)
-					if d := difference(withoutLinks(want), withoutLinks(o.do(t))); d != "" {
+					o = overlaytest.New(t, 0, lowers(trees(t, s, id), "/work/a", base)...)
+					if d := difference(withoutLinks(want), withoutLinks(do(t, o))); d != "" {
 						t.Fatalf("round %d: seen | seen again\n%s", round, d)
 					}
 				}
-				want := o.do(t)
+				want := do(t, o)
 				var bundle bytes.Buffer
 				must(t, s.Export(t.Context(), id, &bundle))
 				got, err := other.Import(t.Context(), &bundle, Limits{})
@@ -47,13 +49,20 @@ func TestLayersGiveBackWhatWasSeen(t *testing.T) {
 				if got != id {
 					t.Errorf("ID %s, and elsewhere %s", id, got)
 				}
-				o = newOverlay(t, lowers(trees(t, other, id), "/work/a", base)...)
-				if d := difference(want, o.do(t)); d != "" {
+				o = overlaytest.New(t, 0, lowers(trees(t, other, id), "/work/a", base)...)
+				if d := difference(want, do(t, o)); d != "" {
 					t.Errorf("seen | seen elsewhere\n%s", d)
 				}
 			})
 		}
 	}
+}
+
+// do does operations inside, and gives what is seen then.
+func do(t *testing.T, o *overlaytest.Overlay, acts ...overlaytest.Act) map[string]string {
+	t.Helper()
+	_, seen := o.Do(t, acts...)
+	return seen
 }
 
 // withoutLinks leaves out which names are of one file: copying up separates those of a lower layer, and merged directories
@@ -81,29 +90,4 @@ func lowers(trees []Tree, place, base string) (all []string) {
 		}
 	}
 	return all
-}
-
-func randomActs(r *rand.Rand, n int) (acts []act) {
-	pool := []string{"a", "b", "c", "hard", "l", "dl", "d", "d/x", "d/y", "d/n", "d/e", "d/e/z", "d/e/f", "d/e/f/g", "empty", "empty/in", "new", "new/x",
-		"new/d", "new/d/y", "a/under", "same", "bad\xffname", "line\nfeed"}
-	pick := func() []byte { return []byte(pool[r.IntN(len(pool))]) }
-	modes := []int64{0o644, 0o755, 0o600, 0o400, 0o444, 0o700, 0o555, 0o000, 0o711, 0o1777}
-	ops := []string{"write", "write", "rename", "rename", "link", "symlink", "chmod", "remove", "remove", "mkdir", "mkdir", "xattr", "touch", "sparse"}
-	for range n {
-		a := act{Op: ops[r.IntN(len(ops))], A: pick()}
-		switch a.Op {
-		case "write", "xattr":
-			a.B = fmt.Appendf(nil, "%d\n", r.IntN(3))
-		case "rename", "link", "symlink":
-			a.B = pick()
-		case "chmod":
-			a.N = modes[r.IntN(len(modes))]
-		case "sparse":
-			a.B, a.N = []byte("data"), 1<<20+int64(r.IntN(5000))
-		case "touch":
-			a.N = int64(r.IntN(1e9)) - 5e8
-		}
-		acts = append(acts, a)
-	}
-	return acts
 }

@@ -40,45 +40,6 @@ func wipe(t testing.TB, dir string) {
 	must(t, linux.RemoveAll(up, filepath.Base(dir), 0))
 }
 
-// build makes a tree: "path" → content; "path/" a directory, "path@" a link, "path!" a whiteout, "path/^" an opaque directory.
-func build(t testing.TB, dir string, files map[string]string) {
-	t.Helper()
-	var names []string
-	for n := range files {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		p := filepath.Join(dir, strings.TrimRight(name, "/@!^"))
-		must(t, os.MkdirAll(filepath.Dir(p), 0o755))
-		switch {
-		case strings.HasSuffix(name, "/^"):
-			must(t, os.MkdirAll(p, 0o755))
-			must(t, unix.Setxattr(p, "user.overlay.opaque", []byte("y"), 0))
-		case strings.HasSuffix(name, "/"):
-			must(t, os.MkdirAll(p, 0o755))
-		case strings.HasSuffix(name, "@"):
-			must(t, os.Symlink(files[name], p))
-		case strings.HasSuffix(name, "!"):
-			if err := unix.Mknod(p, unix.S_IFCHR, 0); err != nil { // on an overlayfs
-				must(t, os.WriteFile(p, nil, 0o600))
-				must(t, unix.Setxattr(p, "user.overlay.whiteout", []byte("y"), 0))
-				must(t, unix.Setxattr(filepath.Dir(p), "user.overlay.opaque", []byte("x"), 0))
-			}
-		default:
-			must(t, os.WriteFile(p, []byte(files[name]), 0o644))
-		}
-	}
-}
-
-func openedDir(t testing.TB, dir string) int {
-	t.Helper()
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
-	t.Cleanup(func() { _ = unix.Close(fd) })
-	return fd
-}
-
 // upper makes a place.
 func upper(t testing.TB, path string, files map[string]string) Place {
 	t.Helper()

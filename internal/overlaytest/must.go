@@ -1,4 +1,4 @@
-package snapshot
+package overlaytest
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// must stops a test, or a role.
-func must(t testing.TB, err error) {
+// Must stops a test, or with nil this process.
+func Must(t testing.TB, err error) {
 	if err == nil {
 		return
 	}
