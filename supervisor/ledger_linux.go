@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -16,15 +15,7 @@ import (
 // confirmed is the ledger of a process: what was planned, and what has been written over it since by whoever found it out.
 // Of that has been applied what the child confirms, which says Built only when every step is done and starts the target
 // only when the last of them is.
-func (j *job) confirmed() plan.Ledger {
-	ledger := maps.Clone(j.ledger)
-	for c, e := range ledger {
-		e.Applied = e.Enabled && e.Mechanism != "none" && j.targetStarted
-		e.Effective = e.Effective && e.Applied
-		ledger[c] = e
-	}
-	return ledger
-}
+func (j *job) confirmed() plan.Ledger { return j.ledger.Confirmed(j.targetStarted) }
 
 // fallBack takes over what the child could not have as it was planned, and has another way for.
 func (b *box) fallBack(f handoff.Fallbacks) {

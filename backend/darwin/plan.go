@@ -324,7 +324,7 @@ func (p *Plan) askPath(a *config.Answer) error {
 		at, do = path.Join(at, "new"), seatbelt.Write
 	}
 	a.Answer, a.Reason, a.Details, a.Where = config.AnswerNo, string(s.Reason), s.Details, s.Meant
-	switch rule := nearestRule(p.Shown, s.Path); {
+	switch rule := view.NearestRule(p.Shown, s.Path); {
 	case !p.profile.Allows(at, do):
 		if a.Reason = string(explain.ReadOnly); !p.profile.Allows(at, seatbelt.Read) {
 			a.Reason = string(explain.Hidden)
@@ -334,13 +334,4 @@ func (p *Plan) askPath(a *config.Answer) error {
 		a.Answer, a.Rule, a.Origin = config.AnswerYes, rule.Why, rule.Origin
 	}
 	return nil
-}
-
-func nearestRule(rules []view.Rule, at string) (best view.Rule) {
-	for _, rule := range rules {
-		if hostfs.Under(at, rule.Path) && len(rule.Path) >= len(best.Path) {
-			best = rule
-		}
-	}
-	return best
 }

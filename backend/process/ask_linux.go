@@ -208,7 +208,7 @@ func (p *Plan) see(name string, op explain.Op) explain.Decision {
 	}
 	s := p.view.Check(name, op)
 	if p.tier == tierNoNS {
-		s.Rule = nearestRule(p.Rules, s.Path)
+		s.Rule = view.NearestRule(p.Rules, s.Path)
 	}
 	if s.Granted && !p.ruleset.Gives(rightsFor(&s)) {
 		s.Granted, s.Reason = false, explain.ReadOnly
@@ -235,15 +235,6 @@ func rightsFor(s *explain.Decision) (at string, rights uint64) {
 		return s.Path, landlock.ReadDir
 	}
 	return s.Path, landlock.ReadFile
-}
-
-func nearestRule(rules []view.Rule, at string) (best view.Rule) {
-	for _, rule := range rules {
-		if hostfs.Under(at, rule.Path) && len(rule.Path) >= len(best.Path) {
-			best = rule
-		}
-	}
-	return best
 }
 
 // ruleOf names the rule that decided, and who said it.

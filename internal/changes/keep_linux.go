@@ -96,7 +96,7 @@ func (s *Store) begin(now time.Time) (string, int, error) {
 			return "", -1, failed("open", s.path+"/"+id, err)
 		}
 		var st unix.Stat_t
-		if flock(fd) == nil && unix.Fstat(fd, &st) == nil && st.Nlink > 0 {
+		if linux.Flock(fd, unix.LOCK_EX) == nil && unix.Fstat(fd, &st) == nil && st.Nlink > 0 {
 			return id, fd, nil
 		}
 		_ = unix.Close(fd)

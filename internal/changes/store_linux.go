@@ -259,7 +259,7 @@ func (s *Store) sweep() error {
 		if err != nil {
 			continue // gone, or nothing of ours
 		}
-		if flock(fd) == nil {
+		if linux.Flock(fd, unix.LOCK_EX) == nil {
 			err = linux.RemoveAll(s.fd, name, 0)
 		}
 		_ = unix.Close(fd)
@@ -397,7 +397,7 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	}
 	began, told := time.Now(), false
 	for {
-		if err = flock(fd); err == nil {
+		if err = linux.Flock(fd, unix.LOCK_EX); err == nil {
 			return func() { _ = unix.Close(fd) }, nil
 		}
 		waited := time.Since(began)
@@ -417,15 +417,6 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-// flock takes the lock on an open file, if nobody else has it.
-func flock(fd int) error {
-	for {
-		if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
-			return err
 		}
 	}
 }

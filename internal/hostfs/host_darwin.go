@@ -14,14 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This asks the kernel.
-func This() Host { return kernel{} }
-
-// ThisInspector asks the kernel.
-func ThisInspector() Inspector { return kernel{} }
-
-type kernel struct{}
-
 // As is for the user who asks, and for nobody else.
 func (kernel) As(uid, _ uint32) (func(), bool, error) {
 	if int(uid) != os.Geteuid() {
@@ -49,7 +41,7 @@ func (k kernel) Resolve(name string) (File, error) {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return File{}, err
 	}
-	return File{Path: canonical, Dev: uint64(uint32(st.Dev)), Ino: st.Ino, Mode: fileMode(st.Mode)}, nil
+	return File{Path: canonical, Dev: uint64(uint32(st.Dev)), Ino: st.Ino, Mode: fileMode(uint32(st.Mode))}, nil
 }
 
 // pathOf is where the file of a descriptor is.
@@ -110,16 +102,7 @@ func (kernel) Lstat(name string) (File, error) {
 	if err := unix.Lstat(name, &st); err != nil {
 		return File{}, err
 	}
-	return File{Path: name, Dev: uint64(uint32(st.Dev)), Ino: st.Ino, Mode: fileMode(st.Mode), Names: uint64(st.Nlink), Born: st.Btim.Nano()}, nil
-}
-
-func (kernel) Readlink(name string) (string, error) {
-	var buf [unix.PathMax]byte
-	n, err := unix.Readlink(name, buf[:])
-	if err != nil {
-		return "", err
-	}
-	return string(buf[:n]), nil
+	return File{Path: name, Dev: uint64(uint32(st.Dev)), Ino: st.Ino, Mode: fileMode(uint32(st.Mode)), Names: uint64(st.Nlink), Born: st.Btim.Nano()}, nil
 }
 
 func (kernel) ReadDir(name string) ([]Entry, error) {
@@ -170,29 +153,10 @@ func (k kernel) Inspect(name string) (Inode, error) {
 	if err := unix.Lstat(name, &st); err != nil {
 		return Inode{}, err
 	}
-	n := Inode{File: File{Path: name, Dev: uint64(uint32(st.Dev)), Ino: st.Ino, Mode: fileMode(st.Mode)}, UID: st.Uid, GID: st.Gid}
+	n := Inode{File: File{Path: name, Dev: uint64(uint32(st.Dev)), Ino: st.Ino, Mode: fileMode(uint32(st.Mode))}, UID: st.Uid, GID: st.Gid}
 	var m unix.Statfs_t
 	if n.Mode.Type() != fs.ModeSymlink && unix.Statfs(name, &m) == nil {
 		n.ReadOnly, n.NoExec, n.NoDev = m.Flags&unix.MNT_RDONLY != 0, m.Flags&unix.MNT_NOEXEC != 0, m.Flags&unix.MNT_NODEV != 0
 	}
 	return n, nil
-}
-
-func fileMode(m uint16) fs.FileMode {
-	mode := fs.FileMode(m & 0o777)
-	switch m & unix.S_IFMT {
-	case unix.S_IFDIR:
-		mode |= fs.ModeDir
-	case unix.S_IFLNK:
-		mode |= fs.ModeSymlink
-	case unix.S_IFSOCK:
-		mode |= fs.ModeSocket
-	case unix.S_IFIFO:
-		mode |= fs.ModeNamedPipe
-	case unix.S_IFCHR:
-		mode |= fs.ModeDevice | fs.ModeCharDevice
-	case unix.S_IFBLK:
-		mode |= fs.ModeDevice
-	}
-	return mode
 }

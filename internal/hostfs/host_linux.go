@@ -3,10 +3,8 @@ package hostfs
 import (
 	"io/fs"
 	"path"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,40 +12,15 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 )
 
-// This asks the kernel.
-func This() Host { return kernel{} }
-
-type kernel struct{}
-
-// asOther: being dumpable belongs to the process, and is given back as it was found.
-var asOther sync.Mutex
-
 // As switches the fsuid of this thread, so that root planning for another user
 // meets the same EACCES that the child will.
 func (kernel) As(uid, gid uint32) (func(), bool, error) {
 	if int(uid) == unix.Geteuid() && int(gid) == unix.Getegid() {
 		return func() {}, false, nil
 	}
-	asOther.Lock()
-	runtime.LockOSThread()
-	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	leave := func() {
-		_, _ = unix.SetfsuidRetUid(unix.Geteuid())
-		_, _ = unix.SetfsgidRetGid(unix.Getegid())
-		if dumpable == 1 { // a change of fsuid clears it
-			_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
-		}
-		runtime.UnlockOSThread()
-		asOther.Unlock()
-	}
-	_, _ = unix.SetfsgidRetGid(int(gid))
-	_, _ = unix.SetfsuidRetUid(int(uid))
-	// The calls give the former id and never an error; -1 changes nothing.
-	now, _ := unix.SetfsuidRetUid(-1)
-	nowGID, _ := unix.SetfsgidRetGid(-1)
-	if uint32(now) != uid || uint32(nowGID) != gid {
-		leave()
-		return nil, false, &fs.PathError{Op: "setfsuid", Path: strconv.Itoa(int(uid)), Err: unix.EPERM}
+	leave, err := linux.FilesAs(uid, gid)
+	if err != nil {
+		return nil, false, &fs.PathError{Op: "setfsuid", Path: strconv.Itoa(int(uid)), Err: err}
 	}
 	return leave, true, nil
 }
@@ -116,17 +89,6 @@ func (kernel) Lstat(name string) (File, error) {
 	return File{Path: name, Dev: uint64(st.Dev), Ino: st.Ino, Mode: fileMode(st.Mode), Names: uint64(st.Nlink)}, nil
 }
 
-func (kernel) Readlink(name string) (string, error) { return readlink(name) }
-
-func readlink(name string) (string, error) {
-	var buf [unix.PathMax]byte
-	n, err := unix.Readlink(name, buf[:])
-	if err != nil {
-		return "", err
-	}
-	return string(buf[:n]), nil
-}
-
 func (kernel) Sockets() (list []Socket, err error) {
 	all, err := linux.UnixSockets()
 	for i := range all {
@@ -181,25 +143,6 @@ func (kernel) ReadFile(name string, limit int) (string, error) {
 	return "", unix.EFBIG // it grows
 }
 
-func fileMode(m uint32) fs.FileMode {
-	mode := fs.FileMode(m & 0o777)
-	switch m & unix.S_IFMT {
-	case unix.S_IFDIR:
-		mode |= fs.ModeDir
-	case unix.S_IFLNK:
-		mode |= fs.ModeSymlink
-	case unix.S_IFSOCK:
-		mode |= fs.ModeSocket
-	case unix.S_IFIFO:
-		mode |= fs.ModeNamedPipe
-	case unix.S_IFCHR:
-		mode |= fs.ModeDevice | fs.ModeCharDevice
-	case unix.S_IFBLK:
-		mode |= fs.ModeDevice
-	}
-	return mode
-}
-
 // Held tries to have a copy of the mount without what is mounted below, as an overlay does.
 func (kernel) Held(dir string) bool {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
@@ -208,9 +151,6 @@ func (kernel) Held(dir string) bool {
 	}
 	return err == unix.EINVAL
 }
-
-// ThisInspector asks the kernel.
-func ThisInspector() Inspector { return kernel{} }
 
 func (kernel) Inspect(name string) (Inode, error) {
 	fd, err := unix.Open(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

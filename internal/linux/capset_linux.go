@@ -3,6 +3,7 @@ package linux
 import (
 	"math/bits"
 	"runtime"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -50,8 +51,44 @@ func AmbientCapabilities(caps uint64) []Call {
 	return calls
 }
 
+// others are the threads that meet files as others: whether a process is dumpable belongs to all of it, and a change of fsuid clears that.
+var others struct {
+	sync.Mutex
+	threads, dumpable int
+}
+
+// FilesAs has this thread meet files as another user does, until leave.
+func FilesAs(uid, gid uint32) (leave func(), err error) {
+	runtime.LockOSThread()
+	others.Lock()
+	if others.threads++; others.threads == 1 {
+		others.dumpable, _ = unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	}
+	_, _ = unix.SetfsgidRetGid(int(gid))
+	_, _ = unix.SetfsuidRetUid(int(uid))
+	others.Unlock()
+	leave = func() {
+		others.Lock()
+		_, _ = unix.SetfsuidRetUid(unix.Geteuid())
+		_, _ = unix.SetfsgidRetGid(unix.Getegid())
+		if others.threads--; others.threads == 0 && others.dumpable == 1 {
+			_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
+		}
+		others.Unlock()
+		runtime.UnlockOSThread()
+	}
+	// The calls give the former id and never an error; -1 changes nothing.
+	nowUID, _ := unix.SetfsuidRetUid(-1)
+	nowGID, _ := unix.SetfsgidRetGid(-1)
+	if uint32(nowUID) != uid || uint32(nowGID) != gid {
+		leave()
+		return nil, unix.EPERM
+	}
+	return leave, nil
+}
+
 // AsUser has root do something with files as a user without capabilities, on one thread. Everybody else does it as they are.
-func AsUser(asUID, asGID uint32, do func() error) error {
+func AsUser(uid, gid uint32, do func() error) error {
 	if unix.Geteuid() != 0 {
 		return do()
 	}
@@ -62,26 +99,15 @@ func AsUser(asUID, asGID uint32, do func() error) error {
 	if err := unix.Capget(&header, &had[0]); err != nil {
 		return err
 	}
-	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	_, _ = unix.SetfsgidRetGid(int(asGID))
-	_, _ = unix.SetfsuidRetUid(int(asUID))
-	defer func() {
-		_ = unix.Capset(&header, &had[0])
-		_, _ = unix.SetfsuidRetUid(unix.Geteuid())
-		_, _ = unix.SetfsgidRetGid(unix.Getegid())
-		if dumpable == 1 { // a change of fsuid clears it
-			_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
-		}
-	}()
-	// The calls give the former id and never an error; -1 changes nothing.
-	uid, _ := unix.SetfsuidRetUid(-1)
-	gid, _ := unix.SetfsgidRetGid(-1)
-	if uint32(uid) != asUID || uint32(gid) != asGID {
-		return unix.EPERM
+	leave, err := FilesAs(uid, gid)
+	if err != nil {
+		return err
 	}
+	defer leave()
 	for i := range none {
 		none[i].Permitted, none[i].Inheritable = had[i].Permitted, had[i].Inheritable
 	}
+	defer func() { _ = unix.Capset(&header, &had[0]) }()
 	if err := unix.Capset(&header, &none[0]); err != nil {
 		return err
 	}

@@ -83,3 +83,12 @@ func OfKernel(fd int) bool {
 	}
 	return false
 }
+
+// Flock takes a lock on an open file, if nobody has one that is against it.
+func Flock(fd, how int) error {
+	for {
+		if err := unix.Flock(fd, how|unix.LOCK_NB); err != unix.EINTR {
+			return err
+		}
+	}
+}

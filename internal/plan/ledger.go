@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/confine-run/confine/status"
+import (
+	"maps"
+
+	"github.com/confine-run/confine/status"
+)
 
 // Ledger is a [status.Ledger] that is being written. Whoever takes a decision writes its line, at that place: Ask for what
 // a policy wants, then one of the others for what does it, in place of what was written before. What is asked for and
@@ -67,4 +71,15 @@ func (l Ledger) Note(c status.Capability, details string) {
 	}
 	e.Details = details
 	l[c] = e
+}
+
+// Confirmed is what has been applied of it, where the command ran or did not.
+func (l Ledger) Confirmed(ran bool) Ledger {
+	l = maps.Clone(l)
+	for c, e := range l {
+		e.Applied = e.Enabled && e.Mechanism != "none" && ran
+		e.Effective = e.Effective && e.Applied
+		l[c] = e
+	}
+	return l
 }

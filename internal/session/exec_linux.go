@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/cli/attached"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/serve"
@@ -235,17 +236,7 @@ func (e *execLine) terminal(ctx context.Context, c *serve.Client, path string) e
 		return err
 	}
 	defer conn.Close()
-	if before, err := unix.IoctlGetTermios(0, unix.TCGETS); err == nil {
-		raw := *before
-		raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
-		raw.Oflag &^= unix.OPOST
-		raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
-		raw.Cflag = raw.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
-		raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
-		if err := unix.IoctlSetTermios(0, unix.TCSETSW, &raw); err == nil {
-			defer func() { _ = unix.IoctlSetTermios(0, unix.TCSETSW, before) }()
-		}
-	}
+	defer attached.Raw(0, 1)()
 	go func() { _, _ = io.Copy(conn, &standardInput{}) }()
 	_, err = io.Copy(os.Stdout, conn)
 	if errors.Is(err, io.ErrUnexpectedEOF) {

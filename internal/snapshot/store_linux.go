@@ -116,7 +116,7 @@ func (s *folder) lock(ctx context.Context) (unlock func(), err error) {
 	}
 	began := time.Now()
 	for {
-		err = flock(fd, unix.LOCK_EX)
+		err = linux.Flock(fd, unix.LOCK_EX)
 		if err == nil {
 			return func() { _ = unix.Close(fd) }, nil
 		}
@@ -132,15 +132,6 @@ func (s *folder) lock(ctx context.Context) (unlock func(), err error) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
-
-// flock takes a lock on an open file, if nobody has one that is against it.
-func flock(fd, how int) error {
-	for {
-		if err := unix.Flock(fd, how|unix.LOCK_NB); err != unix.EINTR {
-			return err
 		}
 	}
 }
@@ -171,7 +162,7 @@ func (s *folder) begin(ctx context.Context) (*work, error) {
 	if w.fd, err = openDir(s.fd(), w.name); err != nil {
 		return nil, failed("open", s.path+"/"+w.name, err)
 	}
-	if err := flock(w.fd, unix.LOCK_EX); err != nil {
+	if err := linux.Flock(w.fd, unix.LOCK_EX); err != nil {
 		_ = unix.Close(w.fd)
 		return nil, failed("flock", s.path+"/"+w.name, err)
 	}
@@ -240,7 +231,7 @@ func (s *folder) drop(dir int, name string) error {
 	fd, err := openDir(dir, name)
 	if err == nil {
 		defer unix.Close(fd)
-		if flock(fd, unix.LOCK_EX) != nil {
+		if linux.Flock(fd, unix.LOCK_EX) != nil {
 			return nil // of somebody at work, or of a sandbox; the next one removes it
 		}
 		// Under another name, so that half of it is found by nobody.

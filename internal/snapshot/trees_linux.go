@@ -58,7 +58,7 @@ func (s *folder) tree(layer string) (Tree, error) {
 			return t, err
 		}
 		t.Dir = os.NewFile(uintptr(fd), t.Path)
-		if err := flock(fd, unix.LOCK_SH); err == unix.EWOULDBLOCK { // somebody removes it
+		if err := linux.Flock(fd, unix.LOCK_SH); err == unix.EWOULDBLOCK { // somebody removes it
 			_ = t.Dir.Close()
 			time.Sleep(time.Millisecond)
 			continue
@@ -128,7 +128,7 @@ func (s *folder) lockLayer(ctx context.Context, layer string) (unlock func(), er
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	for {
-		err := flock(int(f.Fd()), unix.LOCK_EX)
+		err := linux.Flock(int(f.Fd()), unix.LOCK_EX)
 		if err == nil {
 			return func() { _ = f.Close() }, nil
 		}

@@ -198,6 +198,16 @@ type Rule struct {
 	Origin Origin `json:"-"`
 }
 
+// NearestRule is the rule that is about a path, or the nearest of the directories that it is in.
+func NearestRule(rules []Rule, at string) (best Rule) {
+	for _, rule := range rules {
+		if hostfs.Under(at, rule.Path) && len(rule.Path) >= len(best.Path) {
+			best = rule
+		}
+	}
+	return best
+}
+
 // The values of Rule.Access.
 const (
 	RuleRead      = "read"

@@ -245,22 +245,11 @@ func (b *Box) close() {
 	if err != nil {
 		r.SetupError = &status.SetupError{Step: "close", Op: "remove", Error: err.Error()}
 	}
-	whole := backend.Complete(&status.Report{Enforced: confirmed(b.Ledger(), started), LimitsHit: hit, Violations: violations}, b.spec)
+	whole := backend.Complete(&status.Report{Enforced: status.Ledger(plan.Ledger(b.Ledger()).Confirmed(started)), LimitsHit: hit, Violations: violations}, b.spec)
 	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host
 	r.Enforced, r.LimitsHit, r.Violations = whole.Enforced, whole.LimitsHit, whole.Violations
 	b.report = r
 	close(b.over)
-}
-
-// confirmed is a ledger as it came to be: nothing is applied to what never ran.
-func confirmed(l status.Ledger, ran bool) status.Ledger {
-	l = maps.Clone(l)
-	for c, e := range l {
-		e.Applied = e.Enabled && e.Mechanism != "none" && ran
-		e.Effective = e.Effective && e.Applied
-		l[c] = e
-	}
-	return l
 }
 
 func limitsOf(hit map[status.Capability]bool) (names []string) {

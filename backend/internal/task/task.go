@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/outcome"
 )
@@ -344,7 +345,7 @@ func (t *Task) wait() *status.Report {
 		hit[status.Output] = true
 	}
 	r.LimitsHit = limitsOf(hit)
-	r.Enforced = confirmed(t.box.Ledger(), t.target != nil)
+	r.Enforced = status.Ledger(plan.Ledger(t.box.Ledger()).Confirmed(t.target != nil))
 	t.enterOwn(r)
 	spec := *t.box.spec
 	spec.Argv = t.exec.Argv

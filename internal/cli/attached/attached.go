@@ -46,7 +46,7 @@ func Run(ctx context.Context, b backend.Backend, spec *backend.Spec, io *IO) (*s
 		if now, ok := sizeOf(io.Stdout); ok {
 			*e.TTY = now
 		}
-		defer raw(io.Stdin, io.Stdout)()
+		defer Raw(io.Stdin, io.Stdout)()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

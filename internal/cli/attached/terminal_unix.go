@@ -22,8 +22,8 @@ func sizeOf(fd int) (backend.WinSize, bool) {
 	return backend.WinSize{Rows: now.Row, Cols: now.Col}, true
 }
 
-// raw has the keys go to the terminal inside as they are pressed, until restore.
-func raw(fd, _ int) (restore func()) {
+// Raw has the keys go to the terminal inside as they are pressed, until restore.
+func Raw(fd, _ int) (restore func()) {
 	before, err := unix.IoctlGetTermios(fd, getTermios)
 	if err != nil {
 		return func() {}

@@ -20,8 +20,8 @@ func sizeOf(fd int) (backend.WinSize, bool) {
 	return backend.WinSize{Rows: uint16(now.Window.Bottom - now.Window.Top + 1), Cols: uint16(now.Window.Right - now.Window.Left + 1)}, true
 }
 
-// raw has the keys go to the console inside as they are pressed, and what that shows come out as it is, until restore.
-func raw(in, out int) (restore func()) {
+// Raw has the keys go to the console inside as they are pressed, and what that shows come out as it is, until restore.
+func Raw(in, out int) (restore func()) {
 	keys := change(windows.Handle(in), windows.ENABLE_VIRTUAL_TERMINAL_INPUT, windows.ENABLE_PROCESSED_INPUT|windows.ENABLE_LINE_INPUT|windows.ENABLE_ECHO_INPUT)
 	screen := change(windows.Handle(out), windows.ENABLE_PROCESSED_OUTPUT|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING|windows.DISABLE_NEWLINE_AUTO_RETURN, 0)
 	return func() {
