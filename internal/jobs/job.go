@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
@@ -110,7 +112,10 @@ func ParseJob(text []byte) (*Job, error) {
 }
 
 // Read is the job of a message of the queue, whose subject says the same of it. What a user may submit, a server decides by the subject.
-func Read(subject string, text []byte) (*Job, error) {
+func Read(subject string, header nats.Header, text []byte) (*Job, error) {
+	if lent(header, false) {
+		return nil, errLent
+	}
 	j, err := ParseJob(text)
 	if err == nil && subject != j.subject() {
 		err = errors.New("its subject is another than its key and its priority say")

@@ -44,11 +44,11 @@ func TestJobsThatCannotBe(t *testing.T) {
 
 func TestASubjectSaysTheSameAsItsJob(t *testing.T) {
 	text, _ := json.Marshal(valid())
-	if _, err := Read("confine.jobs.normal.default.abc.0", text); err != nil {
+	if _, err := Read("confine.jobs.normal.default.abc.0", nil, text); err != nil {
 		t.Error(err)
 	}
 	for _, subject := range []string{"confine.jobs.normal.team.abc.0", "confine.jobs.high.default.abc.0", "confine.jobs.normal.default.abc.1", "confine.jobs.normal.default.abc"} {
-		if _, err := Read(subject, text); err == nil {
+		if _, err := Read(subject, nil, text); err == nil {
 			t.Errorf("%s: a job of another account, or with another priority, was read", subject)
 		}
 	}

@@ -36,6 +36,7 @@ const (
 	visitSubject  = "confine.sessions."
 
 	sessionSubject = "$KV." + sessionBucket + "."
+	workerKey      = "$KV." + workerBucket + "."
 )
 
 // AckWait is how long a message may be with a worker that says nothing of it.
@@ -57,7 +58,7 @@ func layout(replicas int, store int64) []jetstream.StreamConfig {
 			MaxMsgs: 1_000_000, MaxBytes: 2 * sixteenth, MaxMsgSize: maxJob, Duplicates: 2 * time.Minute, AllowDirect: true},
 		{Name: recordStream, Subjects: []string{recordSubject + ">"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
 			MaxBytes: 3 * sixteenth, Duplicates: 2 * time.Minute, DenyDelete: true, AllowRollup: true, AllowDirect: true, AllowMsgTTL: true},
-		{Name: workerStream, Subjects: []string{"$KV." + workerBucket + ".>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
+		{Name: workerStream, Subjects: []string{workerKey + ">"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
 			MaxBytes: sixteenth / 16, Duplicates: 2 * time.Minute, DenyDelete: true, AllowRollup: true, AllowDirect: true, AllowMsgTTL: true},
 		{Name: sessionStream, Subjects: []string{sessionSubject + ">"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, MaxMsgSize: maxJob,
 			MaxBytes: sixteenth / 4, Duplicates: 2 * time.Minute, DenyDelete: true, AllowRollup: true, AllowDirect: true, AllowMsgTTL: true},

@@ -41,20 +41,20 @@ func (l *Lease) Renew(ctx context.Context, used Need, jobs, sessions int) error 
 	if !errors.Is(err, ErrChanged) {
 		return err
 	}
-	// An answer was lost, or somebody holds it for gone.
-	e, err := l.q.workers.Get(ctx, l.Name)
-	if err != nil {
+	// An answer was lost, or somebody holds it for gone, or has written what he may not.
+	text, revision, err := l.q.last(ctx, workerStream, workerKey+l.Name)
+	if err != nil && !errors.Is(err, errLent) {
 		return err
 	}
 	var now WorkerInfo
-	if json.Unmarshal(e.Value(), &now) != nil || now.Gone {
+	if err == nil && (json.Unmarshal(text, &now) != nil || now.Gone) {
 		l.mu.Lock()
 		l.gone = true
 		l.mu.Unlock()
 		return ErrGone
 	}
 	l.mu.Lock()
-	l.revision = e.Revision()
+	l.revision = revision
 	l.mu.Unlock()
 	return l.write(ctx)
 }
@@ -69,7 +69,7 @@ func (l *Lease) write(ctx context.Context) error {
 	if info.Gone {
 		ttl = goneKeep
 	}
-	revision, err := l.q.put(ctx, "$KV."+workerBucket+"."+l.Name, info, revision, ttl)
+	revision, err := l.q.put(ctx, workerKey+l.Name, info, revision, ttl)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (q *Queue) List(ctx context.Context, account, batch string) ([]Kept, error)
 		case e, open := <-w.Updates():
 			if more = open && e != nil; more {
 				if key, err := ParseKey(e.Key()); err == nil {
-					if all[key], err = kept(key, e); err != nil {
+					if all[key], err = kept(key, e.Value(), e.Revision()); err != nil {
 						return nil, err
 					}
 				}
@@ -120,7 +120,7 @@ func (q *Queue) Follow(ctx context.Context, account, batch string, more func(Kep
 			if err != nil {
 				continue
 			}
-			k, err := kept(key, e)
+			k, err := kept(key, e.Value(), e.Revision())
 			if err != nil {
 				return err
 			}

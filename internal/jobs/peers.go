@@ -66,19 +66,17 @@ const (
 // nothing any more. That is made true here: its key is written for it, at the revision that was seen so long ago, which the servers refuse if it
 // has written meanwhile, and after which they refuse the worker. No clock is compared with that of another host.
 func (p *Peers) See(ctx context.Context, worker string) (Presence, error) {
-	brief, cancel := context.WithTimeout(ctx, apiTime)
-	defer cancel()
 	now := seen{at: boottime()}
-	e, err := p.q.workers.Get(brief, worker)
+	text, revision, err := p.q.last(ctx, workerStream, workerKey+worker)
 	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound): // it writes its key before it takes a job: it was gone so long ago that nobody knows
+	case errors.Is(err, jetstream.ErrMsgNotFound): // it writes its key before it takes a job: it was gone so long ago that nobody knows
 	case err != nil:
 		return Silent, err
 	default:
-		if err := json.Unmarshal(e.Value(), &now.info); err != nil {
+		if err := json.Unmarshal(text, &now.info); err != nil {
 			return Silent, err
 		}
-		now.revision = e.Revision()
+		now.revision = revision
 	}
 	if now.info.Gone {
 		p.forget(worker)
@@ -93,7 +91,7 @@ func (p *Peers) See(ctx context.Context, worker string) (Presence, error) {
 		}
 	}
 	now.info.Gone = true
-	_, err = p.q.put(ctx, "$KV."+workerBucket+"."+worker, now.info, now.revision, goneKeep)
+	_, err = p.q.put(ctx, workerKey+worker, now.info, now.revision, goneKeep)
 	p.forget(worker)
 	if errors.Is(err, ErrChanged) { // what was read was old
 		return There, nil

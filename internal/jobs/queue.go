@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -205,24 +206,50 @@ type Kept struct {
 
 // Get reads the record of a job. What it gives may be old by a moment: whoever acts on it names its revision.
 func (q *Queue) Get(ctx context.Context, key Key) (Kept, error) {
-	ctx, cancel := context.WithTimeout(ctx, apiTime)
-	defer cancel()
-	e, err := q.records.Get(ctx, key.String())
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
+	text, revision, err := q.last(ctx, recordStream, recordSubject+key.String())
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return Kept{Key: key}, nil
 	}
 	if err != nil {
 		return Kept{}, fmt.Errorf("read the record of %s: %w", key, err)
 	}
-	return kept(key, e)
+	return kept(key, text, revision)
 }
 
-func kept(key Key, e jetstream.KeyValueEntry) (Kept, error) {
-	k := Kept{Key: key, Revision: e.Revision(), Record: &Record{}}
-	if err := json.Unmarshal(e.Value(), k.Record); err != nil {
+func kept(key Key, text []byte, revision uint64) (Kept, error) {
+	k := Kept{Key: key, Revision: revision, Record: &Record{}}
+	if err := json.Unmarshal(text, k.Record); err != nil {
 		return k, fmt.Errorf("the record of %s: %w", key, err)
 	}
 	return k, nil
+}
+
+// errLent is a message that somebody has written who may not: he asked a server for one of his own, and named the subject of this one for the answer. A user's
+// permissions are about what he publishes, and not about where answers go.
+var errLent = errors.New("the servers were made to write it, by somebody who asked them for something else")
+
+// lent says so of a message, by what servers add to an answer; to one that is read of a stream directly they add it once more.
+func lent(h nats.Header, direct bool) bool {
+	n := len(h[jetstream.StreamHeader])
+	return n > 1 || n == 1 && !direct
+}
+
+// last is the last message of a subject, and its number in the stream, which an errLent has, too. jetstream.ErrMsgNotFound: there is none, or not any more.
+func (q *Queue) last(ctx context.Context, stream, subject string) ([]byte, uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTime)
+	defer cancel()
+	m, err := q.streams[stream].GetLastMsgForSubject(ctx, subject)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case lent(m.Header, true):
+		all := m.Header[jetstream.SequenceHeader]
+		revision, err := strconv.ParseUint(all[len(all)-1], 10, 64)
+		return nil, revision, errors.Join(errLent, err)
+	case m.Header.Get("KV-Operation") != "" || m.Header.Get("Nats-Marker-Reason") != "":
+		return nil, 0, jetstream.ErrMsgNotFound
+	}
+	return m.Data, m.Sequence, nil
 }
 
 // Put replaces a record by another, and gives its revision. One that has ended is forgotten after Keep, unless it is to be met by its message.
@@ -236,16 +263,14 @@ func (q *Queue) Put(ctx context.Context, k Kept, r *Record) (uint64, error) {
 
 // queued is the message of a job, if there is one.
 func (q *Queue) queued(ctx context.Context, key Key) (*Job, error) {
-	ctx, cancel := context.WithTimeout(ctx, apiTime)
-	defer cancel()
-	m, err := q.streams[QueueStream].GetLastMsgForSubject(ctx, jobSubject+"*."+key.String())
+	text, _, err := q.last(ctx, QueueStream, jobSubject+"*."+key.String())
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look for %s in the queue: %w", key, err)
 	}
-	return ParseJob(m.Data)
+	return ParseJob(text)
 }
 
 // Waiting is how many requests for messages wait.

@@ -183,7 +183,7 @@ func TestAJobThatIsCancelledWhileItWaitsIsNotStarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := jobs.Read(m.Subject(), m.Data())
+	read, err := jobs.Read(m.Subject(), m.Headers(), m.Data())
 	if err != nil {
 		t.Fatal(err)
 	}

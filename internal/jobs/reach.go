@@ -116,15 +116,15 @@ func (s Sessions) Reach(ctx context.Context, account, worker string) (net.Conn, 
 	}
 	brief, cancel := context.WithTimeout(ctx, apiTime)
 	defer cancel()
-	e, err := s.q.workers.Get(brief, worker)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
+	text, _, err := s.q.last(brief, workerStream, workerKey+worker)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, &AbsentError{worker, err}
 	}
 	if err != nil {
 		return nil, err
 	}
 	var info WorkerInfo
-	if err := json.Unmarshal(e.Value(), &info); err != nil {
+	if err := json.Unmarshal(text, &info); err != nil {
 		return nil, err
 	}
 	if info.Gone {

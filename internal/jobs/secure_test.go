@@ -7,6 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"io"
 	"math/big"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
 	"github.com/confine-run/confine/internal/jobs"
@@ -214,6 +216,17 @@ func TestTheExampleOfAServerHoldsTeamsApart(t *testing.T) {
 	}
 	_ = c.Close()
 
+	l := &lender{T: t, all: all, own: jobs.Key{Account: "team-a", Batch: "lent"}}
+	option, err := nats.NkeyOptionFromSeed(teamFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.nc, err = nats.Connect(url, nats.RootCAs(cert), option); err != nil {
+		t.Fatal(err)
+	}
+	defer l.nc.Close()
+	l.lend(here, lease)
+
 	short, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	if c, err := here.Reach(short, "team-b", lease.Name); err == nil {
@@ -242,4 +255,77 @@ func TestTheExampleOfAServerHoldsTeamsApart(t *testing.T) {
 	if k, err := all.Show(t.Context(), other.Key); err != nil || k.State != jobs.Queued {
 		t.Errorf("%+v, %v", k, err)
 	}
+}
+
+// lender is a team that has the servers write for it what it may not write itself: it asks for a record of its own, with another subject for the answer.
+type lender struct {
+	*testing.T
+	nc  *nats.Conn
+	all *jobs.Queue
+	own jobs.Key
+}
+
+func (l *lender) write(subject string, v any) {
+	l.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		l.Fatal(err)
+	}
+	own := "$KV.confine-records." + l.own.String()
+	l.own.Index++
+	if _, err := l.nc.Request(own, text, 10*time.Second); err != nil {
+		l.Fatal(err)
+	}
+	if err := l.nc.PublishRequest("$JS.API.DIRECT.GET.KV_confine-records."+own, subject, nil); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// until waits until what was written is there, and refused.
+func (l *lender) until(what string, read func() error) {
+	l.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if err := read(); err != nil && strings.Contains(err.Error(), "made to write it") {
+			return
+		} else if time.Now().After(end) {
+			l.Errorf("%s: %v", what, err)
+			return
+		}
+	}
+}
+
+func (l *lender) lend(here jobs.Sessions, lease *jobs.Lease) {
+	foreign := job("lent", 0)
+	foreign.Key.Account, foreign.Priority = "team-b", "low"
+	l.write("confine.jobs.low."+foreign.Key.String(), foreign)
+	l.until("a job of another team's", func() error {
+		_, err := l.all.Show(l.Context(), foreign.Key)
+		return err
+	})
+	m := take(l.T, l.all, "low")
+	if j, err := jobs.Read(m.Subject(), nil, m.Data()); err != nil || j.Key != foreign.Key {
+		l.Errorf("by its text it is no job: %+v, %v", j, err)
+	}
+	if j, err := jobs.Read(m.Subject(), m.Headers(), m.Data()); err == nil {
+		l.Errorf("it is a job: %+v", j)
+	}
+
+	l.write("$KV.confine-sessions.session.team-b.work", &jobs.Session{Account: "team-b", Name: "work", Worker: "mine", State: jobs.SessionRunning})
+	l.until("the record of a session", func() error {
+		_, err := jobs.SessionsOf(l.all).Get(l.Context(), jobs.SessionKey{Account: "team-b", Name: "work"})
+		return err
+	})
+	l.write("$KV.confine-workers."+lease.Name, &jobs.WorkerInfo{Lease: 10, Identity: strings.Repeat("0", 64)})
+	l.until("who a worker is", func() error {
+		_, err := here.Reach(l.Context(), "team-a", lease.Name)
+		return err
+	})
+	if err := lease.Renew(l.Context(), jobs.Need{}, 0, 0); err != nil {
+		l.Fatal(err)
+	}
+	c, err := here.Reach(l.Context(), "team-a", lease.Name)
+	if err != nil {
+		l.Fatalf("the worker has said who it is once more: %v", err)
+	}
+	_ = c.Close()
 }

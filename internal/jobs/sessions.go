@@ -181,20 +181,18 @@ func (s Sessions) Snapshot(ctx context.Context, account, word string) (*Stored, 
 
 // value gives a value and its revision; nil and 0 where there is none.
 func value[T any](ctx context.Context, s Sessions, key string) (*T, uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, apiTime)
-	defer cancel()
-	e, err := s.q.sessions.Get(ctx, key)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
+	text, revision, err := s.q.last(ctx, sessionStream, sessionSubject+key)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, 0, nil
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("read %s: %w", key, err)
 	}
 	v := new(T)
-	if err := json.Unmarshal(e.Value(), v); err != nil {
+	if err := json.Unmarshal(text, v); err != nil {
 		return nil, 0, fmt.Errorf("the record %s: %w", key, err)
 	}
-	return v, e.Revision(), nil
+	return v, revision, nil
 }
 
 // each gives the values of a pattern of keys that are there now, with the last word of each key.

@@ -144,7 +144,7 @@ func (s *shift) read(m jetstream.Msg, rank int) *delivery {
 	}
 	d.again = meta.NumDelivered > 1
 	d.age = time.Since(meta.Timestamp)
-	if d.job, err = jobs.Read(m.Subject(), m.Data()); err != nil {
+	if d.job, err = jobs.Read(m.Subject(), m.Headers(), m.Data()); err != nil {
 		unreadable(s, d, err)
 		return nil
 	}
