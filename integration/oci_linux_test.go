@@ -281,6 +281,13 @@ func TestOCIHostile(t *testing.T) {
 		"a network that nobody ever writes to": {func(c object) {
 			c["linux"].(object)["namespaces"] = []object{{"type": "mount"}, {"type": "ipc"}, {"type": "pid"}, {"type": "network", "path": fifo}}
 		}, 1, "setns"},
+		"the host's network by its path": {func(c object) {
+			c["linux"].(object)["namespaces"] = []object{{"type": "mount"}, {"type": "ipc"}, {"type": "pid"}, {"type": "network", "path": "/proc/self/ns/net"}}
+		}, 0, ""},
+		"settings of the host's network": {func(c object) {
+			c["linux"].(object)["namespaces"] = []object{{"type": "mount"}, {"type": "ipc"}, {"type": "pid"}, {"type": "network", "path": "/proc/self/ns/net"}}
+			c["linux"].(object)["sysctl"] = object{"net.ipv4.ip_default_ttl": "64"} // what it is
+		}, 1, "is the host's network"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, code := s.oci(t, "run", "-b", s.bundle(t, "true", c.change), "c")

@@ -42,7 +42,7 @@ func (l *Lease) Renew(ctx context.Context, used Need, jobs, sessions int) error 
 		return err
 	}
 	// An answer was lost, or somebody holds it for gone, or has written what he may not.
-	text, revision, err := l.q.last(ctx, workerStream, workerKey+l.Name)
+	text, revision, err := last(ctx, l.q, workerStream, workerKey+l.Name)
 	if err != nil && !errors.Is(err, errLent) {
 		return err
 	}

@@ -67,7 +67,7 @@ const (
 // has written meanwhile, and after which they refuse the worker. No clock is compared with that of another host.
 func (p *Peers) See(ctx context.Context, worker string) (Presence, error) {
 	now := seen{at: boottime()}
-	text, revision, err := p.q.last(ctx, workerStream, workerKey+worker)
+	text, revision, err := last(ctx, p.q, workerStream, workerKey+worker)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound): // it writes its key before it takes a job: it was gone so long ago that nobody knows
 	case err != nil:

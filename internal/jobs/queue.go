@@ -206,7 +206,7 @@ type Kept struct {
 
 // Get reads the record of a job. What it gives may be old by a moment: whoever acts on it names its revision.
 func (q *Queue) Get(ctx context.Context, key Key) (Kept, error) {
-	text, revision, err := q.last(ctx, recordStream, recordSubject+key.String())
+	text, revision, err := last(ctx, q, recordStream, recordSubject+key.String())
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return Kept{Key: key}, nil
 	}
@@ -235,7 +235,7 @@ func lent(h nats.Header, direct bool) bool {
 }
 
 // last is the last message of a subject, and its number in the stream, which an errLent has, too. jetstream.ErrMsgNotFound: there is none, or not any more.
-func (q *Queue) last(ctx context.Context, stream, subject string) ([]byte, uint64, error) {
+func last(ctx context.Context, q *Queue, stream, subject string) ([]byte, uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTime)
 	defer cancel()
 	m, err := q.streams[stream].GetLastMsgForSubject(ctx, subject)
@@ -263,7 +263,7 @@ func (q *Queue) Put(ctx context.Context, k Kept, r *Record) (uint64, error) {
 
 // queued is the message of a job, if there is one.
 func (q *Queue) queued(ctx context.Context, key Key) (*Job, error) {
-	text, _, err := q.last(ctx, QueueStream, jobSubject+"*."+key.String())
+	text, _, err := last(ctx, q, QueueStream, jobSubject+"*."+key.String())
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
 	}

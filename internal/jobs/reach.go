@@ -116,7 +116,7 @@ func (s Sessions) Reach(ctx context.Context, account, worker string) (net.Conn, 
 	}
 	brief, cancel := context.WithTimeout(ctx, apiTime)
 	defer cancel()
-	text, _, err := s.q.last(brief, workerStream, workerKey+worker)
+	text, _, err := last(brief, s.q, workerStream, workerKey+worker)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, &AbsentError{worker, err}
 	}

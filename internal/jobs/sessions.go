@@ -181,7 +181,7 @@ func (s Sessions) Snapshot(ctx context.Context, account, word string) (*Stored, 
 
 // value gives a value and its revision; nil and 0 where there is none.
 func value[T any](ctx context.Context, s Sessions, key string) (*T, uint64, error) {
-	text, revision, err := s.q.last(ctx, sessionStream, sessionSubject+key)
+	text, revision, err := last(ctx, s.q, sessionStream, sessionSubject+key)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, 0, nil
 	}

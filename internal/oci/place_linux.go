@@ -174,6 +174,9 @@ func (c *Container) place() error {
 		return &os.PathError{Op: "open", Path: c.NetNS, Err: err}
 	}
 	defer unix.Close(fd)
+	if err := c.mayChange(fd); err != nil {
+		return err
+	}
 	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
 		return &os.PathError{Op: "setns", Path: c.NetNS, Err: err}
 	}
@@ -182,6 +185,22 @@ func (c *Container) place() error {
 		if err := os.WriteFile(path, []byte(value), 0); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// mayChange refuses settings of a network that is this process's own, by whatever path: the engine's, and so the host's.
+func (c *Container) mayChange(netns int) error {
+	var its, own unix.Stat_t
+	err := unix.Fstat(netns, &its)
+	if err == nil {
+		err = unix.Stat("/proc/thread-self/ns/net", &own)
+	}
+	if err != nil {
+		return &os.PathError{Op: "stat", Path: c.NetNS, Err: err}
+	}
+	if len(c.Sysctls) > 0 && its.Dev == own.Dev && its.Ino == own.Ino {
+		return fmt.Errorf("this runtime refuses linux.sysctl where %s is the host's network", c.NetNS)
 	}
 	return nil
 }
