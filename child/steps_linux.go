@@ -38,6 +38,8 @@ var steps = []struct {
 	// First: whatever the caller forgot to close must not be there when
 	// anything else goes wrong.
 	{"descriptors", closeInherited},
+	// While there is the caller's /proc, and our own files in it are ours.
+	{"oom_score_adj", func(*state) error { return mortal() }},
 	// Not before the plan: until the maps are written our own /proc files must
 	// belong to the caller.
 	{"dumpable", func(*state) error { return undumpable() }},
