@@ -47,7 +47,7 @@ func (p *fileCompiler) restrict() error {
 	if second {
 		// With sockets of its own a program may talk to itself over its own
 		// loopback, which no rule about TCP can tell from others.
-		in.NoTCP = p.policy.Seccomp == "strict" && !p.policy.Network.All && len(p.policy.Network.Allow)+len(p.policy.Network.Publish) == 0
+		in.NoTCP = p.policy.Seccomp == "strict" && !p.networked()
 		in.RootWritable = p.plan.Box.Root.Kind == handoff.MountOverlay && !p.plan.Box.Root.ReadOnly
 		p.plan.ruleset = landlock.Under(in)
 	} else {

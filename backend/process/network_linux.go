@@ -27,7 +27,7 @@ import (
 // namespaces a supervisor that makes the calls.
 type networkCompiler struct {
 	*planner
-	unreached string // why without namespaces nothing of what is allowed is reached
+	unreached string // why without namespaces nothing of what is allowed is reached, or heard of
 }
 
 func (p *networkCompiler) compile() (err error) {
@@ -45,7 +45,7 @@ func (p *networkCompiler) compile() (err error) {
 	case p.tier == tierNoNS:
 		l.Missing(status.Publish, p.why.reason, "there is no network namespace")
 		p.supervise()
-	case len(n.Allow) == 0 && len(n.Publish) == 0:
+	case !n.Heard() && len(n.Publish) == 0:
 		l.Enforced(status.Network, "network_namespace", "lo only")
 	default:
 		return p.gateway()
@@ -65,7 +65,7 @@ func (p *networkCompiler) gateway() error {
 	}
 	// The gateway also hears of what no rule names, so that it can be reported. That takes ports of the
 	// run's own lo, so it is left out where only these ports of the caller's are allowed.
-	w.Others = len(w.Named) > 0 || anyPort || len(n.Allow) > 0 && !slices.ContainsFunc(ports, taken)
+	w.Others = len(w.Named) > 0 || anyPort || n.Heard() && !slices.ContainsFunc(ports, taken)
 	for _, port := range ports {
 		own := w.Others && taken(port)
 		if own && !any {
@@ -86,7 +86,7 @@ func (p *networkCompiler) gateway() error {
 	p.plan.Box.Refuse.NoRedirect = config.Requires(p.policy, status.Network)
 	p.plan.Network = reachable(n, rules)
 	switch {
-	case len(n.Allow) == 0:
+	case !n.Heard():
 		l.Enforced(status.Network, "network_namespace", "lo only")
 	case len(p.plan.Box.Network.Requests) == 0:
 		l.Enforced(status.Network, "network_namespace",
@@ -121,7 +121,7 @@ func reachable(n *config.Network, rules *network.Rules) plan.Network {
 func (p *networkCompiler) supervise() {
 	why := ""
 	switch {
-	case len(p.policy.Network.Allow) == 0:
+	case !p.policy.Network.Heard():
 		return
 	case p.policy.Seccomp == "off" || p.policy.Seccomp == "":
 		why = "there is no filter of system calls that could hand them on"
@@ -179,19 +179,19 @@ func (p *networkCompiler) filtered(f *seccomp.Filter) {
 		l.Note(status.Network, "Landlock refuses TCP once more")
 	}
 	if p.unreached != "" {
-		l.Note(status.Network, "what is allowed isn't reached: "+p.unreached)
+		l.Note(status.Network, "what is allowed isn't reached, and what is tried isn't told: "+p.unreached)
 	}
 }
 
 // networked says whether sockets lead anywhere but to lo.
 func (p *planner) networked() bool {
 	n := &p.policy.Network
-	return n.All || p.tier != tierNoNS && (len(n.Allow) > 0 || len(n.Publish) > 0)
+	return n.All || p.tier != tierNoNS && (n.Heard() || len(n.Publish) > 0)
 }
 
 // resolver is who answers for names inside.
 func (p *planner) resolver() string {
-	if n := &p.policy.Network; n.All || len(n.Allow) == 0 || p.tier == tierNoNS {
+	if n := &p.policy.Network; n.All || !n.Heard() || p.tier == tierNoNS {
 		return ""
 	}
 	return netns.Resolver4

@@ -121,7 +121,7 @@ func innerOf(p *config.Policy, uid, gid uint32, home string) *config.Policy {
 
 // hasNetwork says whether the machine has a card: for what it may reach, or for what may reach it.
 func hasNetwork(p *config.Policy) bool {
-	return p.Network.All || len(p.Network.Allow)+len(p.Network.Publish) > 0
+	return p.Network.All || p.Network.Heard() || len(p.Network.Publish) > 0
 }
 
 // mounts show what is booted to the sandbox around QEMU, and give it the place that the machine is written down in. Its size is

@@ -121,7 +121,7 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 	command.WatchFiles, command.WatchCalls = io.Accesses != nil, io.Passed != nil
 	wantTTY(command, r.Invocation.TTY, io)
 	io.Astray = func(int) {
-		io.Notice("the command has no network, and may have tried to reach one", "--allow-network HOST allows a host")
+		io.Notice("the command has no network, and may have tried to reach one", "--log-network says which, --allow-network HOST allows a host")
 	}
 	if console := io.Console; console != nil {
 		io.OutGuard, io.ErrGuard = console.Guard(io.Stdout), console.Guard(io.Stderr)

@@ -63,7 +63,7 @@ var options = [...]Option{
 		Help:  "refuse loopback, link-local, private and metadata addresses unless they are named",
 		field: func(r *Resolved) any { return &r.Policy.Network.BlockInternal }},
 	{Name: "log-network", Key: "network.log", Kind: KindBool, Group: GroupNetwork,
-		Help:  "log allowed attempts too",
+		Help:  "log allowed attempts too, and without a network those that are made",
 		field: func(r *Resolved) any { return &r.Policy.Network.Log }},
 	{Name: "network-bytes", Key: "network.max_bytes", Kind: KindSize, Arg: "SIZE", Group: GroupNetwork,
 		Help:  "all bytes through the network, both ways together",

@@ -80,7 +80,7 @@ type Network struct {
 	Deny           []string // HOST[:PORT]; deny beats allow
 	Ports          []int    // for what is allowed without a port of its own; empty: any
 	BlockInternal  bool     // loopback, link-local, private and metadata addresses, unless named
-	Log            bool     // log allowed attempts too
+	Log            bool     // log allowed attempts too, and without a network those that are made
 	MaxBytes       int64    // all bytes through the network, both ways together
 	MaxConnections int64    // at one time
 	Publish        []string // HOSTPORT:PORT
@@ -133,6 +133,9 @@ func Passes(names []string, name string) bool {
 		return n == name || ok && strings.HasPrefix(name, prefix)
 	})
 }
+
+// Heard says whether somebody outside hears whom the run tries to reach: where it may reach some, or all that it tries is to be told.
+func (n *Network) Heard() bool { return !n.All && (len(n.Allow) > 0 || n.Log) }
 
 // Change is a network of which the options that are said are others, and the rest is as it was. A list is what is said of it,
 // and does not add to what it was.
