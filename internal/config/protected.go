@@ -113,7 +113,7 @@ func isParentOf(name, protected string) bool {
 }
 
 // ofGit: it lies in a git directory, of a submodule or worktree perhaps, and git
-// runs what it says.
+// runs what it says, or goes where it points.
 func ofGit(name string) bool {
 	_, rest, found := strings.Cut(name, "/.git/")
 	if !found {
@@ -125,7 +125,7 @@ func ofGit(name string) bool {
 		}
 	}
 	switch path.Base(rest) {
-	case "config", "config.worktree", "commondir", "hooks", "gitdir", "rebase-merge":
+	case "config", "config.worktree", "commondir", "hooks", "remotes", "branches", "gitdir", "rebase-merge":
 		return true
 	}
 	return false

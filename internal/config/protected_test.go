@@ -12,6 +12,8 @@ func TestGuardProtectsFilesThatProgramsObey(t *testing.T) {
 	guard := NewGuard(env, nil)
 	for name, want := range map[string]bool{
 		"/p/.git/hooks": true, "/p/sub/.git/config": true, "/p/.git/modules/m/config": true, "/p/.git/modules/m/hooks": true,
+		"/p/.git/remotes": true, "/p/.git/modules/m/branches": true, "/p/.git/refs/remotes": false, "/p/.git/logs/refs/remotes": false,
+		"/p/remotes": false, "/p/.jj/repo/store/git/config": true, "/p/.jj/repo/store/extra": false,
 		"/p/.git/worktrees/w/commondir": true, "/p/.git/config.worktree": true, "/p/.git/HEAD": false, "/p/.git/index": false,
 		"/p/.git/refs/heads/config": false, "/p/.git/logs/refs/heads/hooks": false, "/p/.git/objects/ab/config": false,
 		"/p/.envrc": true, "/p/a/b/.vscode": true, "/p/hooks": false, "/p/config": false, "/p/confine.toml": true,

@@ -46,12 +46,15 @@ const (
 	whyHead    = "with it the directory could be taken for a repository"
 	whyRebase  = "git runs what it says when the rebase goes on"
 	whyAbsent  = "a submodule of this name is not there, and git would take what is"
+	whyRemote  = "git takes sources from, and sends to, where it points"
 	whyTooMuch = "there is too much in it to tell what git obeys"
 	whyPruned  = "the worktree is elsewhere: git would take it for gone, and prune this"
 )
 
-// parts of a git directory decide what git runs, or where it looks for that.
-var parts = [...]string{"config", "config.worktree", "hooks", "commondir"}
+// parts of a git directory decide what git runs, where it looks for that, or what a remote is that the configuration doesn't know.
+var parts = [...]struct{ name, why string }{
+	{"config", whyRuns}, {"config.worktree", whyRuns}, {"hooks", whyRuns}, {"commondir", whyRuns}, {"remotes", whyRemote}, {"branches", whyRemote},
+}
 
 // Survey finds it for a tree, or a directory in one: the parts of git directories, which may
 // be elsewhere, those of the submodules and worktrees that belong to it included; what leads
@@ -276,7 +279,7 @@ func (s *Survey) gitDir(dir string) {
 		return
 	}
 	for _, p := range parts {
-		s.add(path.Join(dir, p), whyRuns)
+		s.add(path.Join(dir, p.name), p.why)
 	}
 	s.nowhere(path.Join(dir, "commondir"), "", dir)
 	// One that is begun inside is left to go on outside: without it the repository is in between.

@@ -31,7 +31,7 @@ const library = "~/.local/lib"
 // changed (.rvmrc); nor what names no more than a version (.nvmrc, .python-version). What doesn't exist is kept
 // so: no other name is one that builds and tests make at the top of a project. It is a function because few runs need the list.
 func Default() []Path {
-	all := make([]Path, 0, 420)
+	all := make([]Path, 0, 440)
 	of := func(reason string, paths ...string) {
 		for _, p := range paths {
 			all = append(all, Path{p, reason})
@@ -41,10 +41,12 @@ func Default() []Path {
 	of(whyGit, ".git/config", ".git/config.worktree", ".git/hooks")
 	of("git takes config and hooks from where it points", ".git/commondir")
 	of("git takes sources from where it points", ".gitmodules")
+	of("git takes sources from, and sends to, where it points", ".git/remotes", ".git/branches")
 	of("Mercurial runs what it says", ".hg/hgrc", ".hg/hgrc-not-shared")
 	of("Mercurial takes settings from where it points", ".hg/sharedpath")
 	of("Mercurial runs what it says", ".hgrc", ".config/hg")
 	of("Jujutsu runs what it says", ".jj/repo/config.toml", ".jj/workspace-config.toml", ".jjconfig.toml", ".config/jj")
+	of("Jujutsu starts git, which runs what it says", ".jj/repo/store/git/config", ".jj/repo/store/git/hooks", ".jj/repo/store/git_target")
 	of("Python takes its modules from where it points", "pyvenv.cfg")
 	of(whyShell,
 		".envrc", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bash_completion", ".config/bash_completion",
@@ -80,6 +82,8 @@ func Default() []Path {
 		"perldb.ini", ".Rprofile")
 	of("R has its environment from it, and with that its profile", ".Renviron")
 	of("R restores it, and runs .First of it", ".RData")
+	of("rbenv gives Ruby its environment from it, and with that what it loads", ".rbenv-vars")
+	of("ctags, which editors start, writes to the file that it names", ".ctags", ".ctags.d", "ctags.d", "~/.config/ctags")
 	of(whyStart, ".ghci", ".ocamlinit", ".octaverc", "startup.m", ".iex.exs", ".erlang", ".psysh.php")
 	of(whySwitch,
 		"rust-toolchain", "rust-toolchain.toml", "lean-toolchain", "global.json", ".bazeliskrc", ".bazelversion", "tools/bazel", ".tool-versions",
