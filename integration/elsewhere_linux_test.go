@@ -214,6 +214,7 @@ func TestImages(t *testing.T) {
 		t.Skip("podman is tried as root")
 	}
 	needs(t, "userns", "procmount", "program:podman", "program:runc", "program:busybox")
+	t.Parallel()
 	base, tree := busyboxImage(t), t.TempDir()
 	for name, from := range map[string]string{"bin/confine": filepath.Join(scene.programs, "confine"), "bin/confine-server": filepath.Join(scene.programs, "confine-server"),
 		"bin/confine-worker": filepath.Join(scene.programs, "confine-worker"),
@@ -312,6 +313,7 @@ func TestActionInstalls(t *testing.T) {
 		t.Skip("the ordinary user has no checkout")
 	}
 	needs(t, "program:bash", "program:go", "program:make", "program:git")
+	t.Parallel()
 	temp, tree := t.TempDir(), t.TempDir()
 	checkout, err := filepath.Abs("..")
 	if err != nil {

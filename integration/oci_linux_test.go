@@ -456,7 +456,9 @@ func TestOCIPodman(t *testing.T) {
 	if out, code := s.command(t, "typed\n", append(append(base[:len(base):len(base)], run...), "--rm", "-i", image, "cat")...); code != 0 || out != "typed\n" {
 		t.Error("stdin:", code, out)
 	}
-	if out, code := inTerminal(t, append(append(base[:len(base):len(base)], run...), "--rm", "-it", image, "sh", "-c", "stty size; exit 3")...); code != 3 || !strings.Contains(out, "30 91") {
+	// podman tells how large it is after it has started the container.
+	sized := `n=0; until [ "$(stty size)" = "30 91" ] || [ $n = 200 ]; do n=$((n+1)); sleep 0.05; done; stty size; exit 3`
+	if out, code := inTerminal(t, append(append(base[:len(base):len(base)], run...), "--rm", "-it", image, "sh", "-c", sized)...); code != 3 || !strings.Contains(out, "30 91") {
 		t.Error("terminal:", code, out)
 	}
 	if out, code := podman(append(run[:len(run):len(run)], "-d", "--name", "held", image, "sh", "-c", "trap 'exit 9' TERM; while :; do sleep 0.05; done")...); code != 0 {

@@ -231,7 +231,7 @@ func (s layered) forks(t *testing.T) {
 	s.want(t, two, "/tmp/a", "fork of the fork", "/tmp/b", "fork")
 	s.want(t, box, "/tmp/a", "source")
 	var all sync.WaitGroup
-	for range 8 {
+	for range 4 {
 		all.Go(func() {
 			f, err := box.Fork(t.Context())
 			if err != nil {
