@@ -196,6 +196,26 @@ func childOf(t *testing.T, pid int, name string) int {
 	return 0
 }
 
+// asleep waits until a process below pid that is called name waits for something itself.
+func asleep(t *testing.T, pid int, name string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for below := []string{strconv.Itoa(pid)}; len(below) > 0; {
+			stat, _ := os.ReadFile("/proc/" + below[0] + "/stat")
+			if strings.Contains(string(stat), " ("+name+") S ") {
+				return
+			}
+			threads, _ := filepath.Glob("/proc/" + below[0] + "/task/*/children")
+			below = below[1:]
+			for _, thread := range threads {
+				children, _ := os.ReadFile(thread)
+				below = append(below, strings.Fields(string(children))...)
+			}
+		}
+	}
+	t.Fatalf("no %s below %d waits", name, pid)
+}
+
 // stopped waits until all that a process has started, and what those have, is stopped.
 func stopped(t *testing.T, pid int) {
 	t.Helper()
