@@ -56,7 +56,7 @@ func (c *Command) fill() error {
 	if c.Dir == "" {
 		dir, err := os.Getwd()
 		if err != nil {
-			return &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "change to one that exists", Err: err}
+			return &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "change to one that exists, and that you may enter", Err: err}
 		}
 		c.Dir = dir
 	}

@@ -111,7 +111,7 @@ type Origin struct {
 func specOf(r *config.Resolved, argv []string) (*backend.Spec, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return nil, &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "change to one that exists", Err: err}
+		return nil, &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "change to one that exists, and that you may enter", Err: err}
 	}
 	return &backend.Spec{Policy: &r.Policy, Resolved: r, Argv: argv, Dir: dir, Environ: os.Environ(), ConfigFiles: r.Protected}, nil
 }

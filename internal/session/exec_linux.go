@@ -15,6 +15,7 @@ import (
 
 	"github.com/confine-run/confine/internal/cli/attached"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/serve"
 	"github.com/confine-run/confine/status"
@@ -114,7 +115,10 @@ func shellCommand(ctx context.Context, args []string) (int, error) {
 	if s := os.Getenv("SHELL"); strings.HasPrefix(s, "/usr/") || strings.HasPrefix(s, "/bin/") {
 		shell = s
 	}
-	e := &execLine{Argv: []string{shell}, OpenStdin: true, TTY: &size{24, 80}, Detach: true}
+	e := &execLine{Argv: []string{shell}, OpenStdin: true, Detach: true}
+	if linux.IsTerminal(0) { // else it reads what to do, as any shell does
+		e.TTY = &size{24, 80}
+	}
 	return e.run(ctx, args[0])
 }
 
@@ -229,6 +233,9 @@ func sizeOf(f *os.File) *size {
 	return &size{w.Row, w.Col}
 }
 
+// endOfInput is what a terminal reads as the end of its input (VEOF): the end of a file or a pipe that is there instead of the caller's.
+const endOfInput = 'd' & 0x1f
+
 // terminal makes the caller's terminal that of the process, until it exits.
 func (e *execLine) terminal(ctx context.Context, c *serve.Client, path string) error {
 	conn, err := c.Terminal(ctx, path+"/tty")
@@ -237,7 +244,12 @@ func (e *execLine) terminal(ctx context.Context, c *serve.Client, path string) e
 	}
 	defer conn.Close()
 	defer attached.Raw(0, 1)()
-	go func() { _, _ = io.Copy(conn, &standardInput{}) }()
+	go func() {
+		_, _ = io.Copy(conn, &standardInput{})
+		if !linux.IsTerminal(0) {
+			_, _ = conn.Write([]byte{endOfInput})
+		}
+	}()
 	_, err = io.Copy(os.Stdout, conn)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil
