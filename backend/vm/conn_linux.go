@@ -109,7 +109,7 @@ func (c *conn) heard(f *wire.Frame) error {
 		c.hello <- g
 		return nil
 	}
-	if f.Kind == wire.Reply {
+	if f.Kind == wire.Reply || f.Kind == wire.Resumed {
 		c.mu.Lock()
 		to := c.pending[f.ID]
 		delete(c.pending, f.ID)
@@ -117,9 +117,12 @@ func (c *conn) heard(f *wire.Frame) error {
 		if to == nil {
 			return wire.Broken("an answer that nobody asked for")
 		}
-		a := &wire.Answer{}
-		if err := f.Message(a); err != nil {
-			return err // who waits hears that it is dead
+		a := &wire.Answer{Data: f.Data}
+		if f.Kind == wire.Reply {
+			a.Data = nil
+			if err := f.Message(a); err != nil {
+				return err // who waits hears that it is dead
+			}
 		}
 		to <- a
 		return nil
@@ -196,6 +199,22 @@ func (c *conn) ask(ctx context.Context, r *wire.Request, limit time.Duration) (*
 	}
 }
 
+// wake has it go on as another one than it was, and gives the number that it knows.
+func (c *conn) wake(ctx context.Context, w *wire.Wake) ([]byte, error) {
+	id, answered, err := c.pend()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.to.Send(wire.Resume, id, w.Data()); err != nil {
+		return nil, backend.ErrClosed
+	}
+	a, err := c.wait(ctx, answered)
+	if err != nil {
+		return nil, err
+	}
+	return a.Data, nil
+}
+
 // hold has the guest be ready to be written down. Nothing is said to it, or by it, until resume.
 func (c *conn) hold(ctx context.Context, nonce []byte) (*wire.Held, error) {
 	id, answered, err := c.pend()
@@ -225,7 +244,7 @@ func (c *conn) resume(held *wire.Held) error {
 		held.Release()
 		return err
 	}
-	if err := held.Resume(wire.Call, id, &wire.Request{Method: wire.Resume, Wake: &wire.Wake{}}); err != nil {
+	if err := held.Resume(id, &wire.Wake{}); err != nil {
 		return backend.ErrClosed
 	}
 	_, err = c.wait(context.Background(), answered)

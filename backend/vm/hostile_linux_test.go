@@ -77,6 +77,7 @@ func TestAGuestThatBreaksTheProtocolIsEnded(t *testing.T) {
 	ok := &wire.Ended{Report: &status.Report{Status: status.OK}}
 	for name, lie := range map[string]func(h *hostile, id uint32){
 		"an answer that nobody asked for": func(h *hostile, id uint32) { _ = h.says.SendMessage(wire.Reply, 9999, &wire.Answer{}) },
+		"that it goes on":                 func(h *hostile, id uint32) { _ = h.says.Send(wire.Resumed, 9999, nil) },
 		"the same answer twice":           func(h *hostile, id uint32) { _ = h.says.SendMessage(wire.Reply, 1, &wire.Answer{}) },
 		"an answer that is none":          func(h *hostile, id uint32) { _ = h.says.Send(wire.Reply, 1, []byte("[")) },
 		"output of nobody":                func(h *hostile, id uint32) { _ = h.says.Send(wire.Stdout, 9999, []byte("x")) },

@@ -62,12 +62,32 @@ func (a accelerator) arguments() []string {
 	return []string{"-accel", "tcg,thread=single,tb-size=128", "-cpu", a.cpu()}
 }
 
-// kernelWords are for the kernel: emulated CPUs run nothing ahead of time that could tell anything.
+// kernelWords are for the kernel.
 func (a accelerator) kernelWords() string {
 	if a.Works {
 		return ""
 	}
-	return "mitigations=off "
+	return emulatedWords + " "
+}
+
+// emulatedWords are those of a kernel on emulated CPUs. Code that runs once there costs what it takes to translate it, and each timer that is set
+// wakes another thread of QEMU.
+var emulatedWords = strings.Join([]string{
+	"mitigations=off",            // these CPUs run nothing ahead of time that could tell anything
+	"no_timer_check",             // on a busy host the timer's interrupts come late, and the kernel panics for it
+	"highres=off",                // timers go by the kernel's ticks
+	"nowatchdog",                 // a CPU that stands still is one that the host had no time for
+	"lsm=landlock,yama",          // the others have no policy in a guest
+	"transparent_hugepage=never", // what is cleared is written down, and copied
+	"cryptomgr.notests",
+	"rcupdate.rcu_expedited=1",
+	"GODEBUG=asyncpreemptoff=1", // the environment of the guest's first process
+}, " ")
+
+// goesByTicks says whether the host's clock goes by the counter of its CPUs: then that always has the same frequency.
+func goesByTicks() bool {
+	text, _ := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+	return string(bytes.TrimSpace(text)) == "tsc"
 }
 
 // cpu is the model. One that is emulated says that it is slow at moving single bytes, as it is: each takes as long as eight would.

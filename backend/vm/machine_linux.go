@@ -101,6 +101,7 @@ func (p plan) start(ctx context.Context, outer backend.Sandbox, from origin) (*m
 	m := &machine{orders: &orders{to: mux, answers: make(chan keeper.Answer, 1)}, console: &tail{}, over: make(chan struct{})}
 	how, err := json.Marshal(keeper.Machine{
 		Restore: from.restore, Given: from.give != nil, Memory: ramOf(p.spec.Policy), Kernel: filepath.Join(inBox, "kernel"), Init: filepath.Join(inBox, "init"), Modules: p.kernel.inBox(), Epoch: binary.NativeEndian.Uint64(random(8)),
+		Ticks: !p.accel.Works && goesByTicks(),
 	})
 	if err == nil {
 		m.keeper, err = outer.Start(context.WithoutCancel(ctx), &backend.Exec{
@@ -298,7 +299,7 @@ func (m *machine) greet(ctx context.Context, s *sandbox) (*status.Report, error)
 		a.Failed.Enforced = s.merged(m, a.Failed.Enforced)
 		return s.complete(a.Failed, s.spec.Argv), nil
 	}
-	s.setLedger(s.merged(m, a.Ledger))
+	s.setLedger(m, a.Ledger)
 	return nil, nil
 }
 
@@ -317,10 +318,19 @@ func (m *machine) cause(err error) error {
 	return err
 }
 
-func (s *sandbox) setLedger(l status.Ledger) {
+// setLedger makes one of what the guest says of its own.
+func (s *sandbox) setLedger(m *machine, guest status.Ledger) {
+	l := s.merged(m, guest)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ledger = l
+	s.ledger, s.inner = l, guest
+}
+
+// guestOf is what the guest said of its own.
+func guestOf(s *sandbox) status.Ledger {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inner
 }
 
 // tail keeps the end of what the guest's console, and QEMU, say.

@@ -29,6 +29,7 @@ type sandbox struct {
 	replacing bool     // by another one
 	spec      *backend.Spec
 	ledger    status.Ledger
+	inner     status.Ledger // the guest's part of it
 	confirmed status.Ledger // of the outer sandbox, by the report of a process in it
 	qemu      string        // its version, as the same process said it
 	confirms  chan struct{} // closed when the two are there; nil: nobody has begun
@@ -79,10 +80,12 @@ func (s *sandbox) begin(ctx context.Context, from origin) (*status.Report, error
 			return nil, err
 		}
 	}
-	s.confirmation()
 	m, err := s.plan.start(ctx, s.outer, from)
 	if err != nil {
 		return nil, err
+	}
+	if !from.restore { // else QEMU's start is what everybody waits for
+		s.confirmation()
 	}
 	var failed *status.Report
 	if from.restore {

@@ -18,13 +18,14 @@ import (
 	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/backend/vm/internal/wire"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/status"
 )
 
 // A machine that is written down is a snapshot of the outer sandbox, in which the keeper has put the memory, the state of the devices
 // and what the guest holds of files (package keeper). Processes are in it: they go on where they were. Who was connected to them isn't.
 
 // format is that of what a keeper writes.
-const format = "2"
+const format = "3"
 
 // about is what a machine is, as it is written down with it. All of it has to fit where it is to go on.
 type about struct {
@@ -41,6 +42,7 @@ type about struct {
 	Policy  string // digest, but for what is kept at the end, and for what is denied: the sandbox in the guest goes on to deny what it did, and the one around QEMU what it is told here
 	User    string
 	Nonce   []byte // that is in the memory, too
+	Guest   status.Ledger
 }
 
 // describe is a machine of this plan, with a version of QEMU.
@@ -179,19 +181,20 @@ func (m *machine) wake(ctx context.Context, s *sandbox, known *about, from origi
 	} else if err := m.begun(ctx); err != nil {
 		return err
 	}
+	s.confirmation()
 	m.conn.greeted = true // it did, when it booted
 	m.release = s.plan.kernel.release
-	a, err := m.conn.call(ctx, &wire.Request{Method: wire.Resume, Wake: &wire.Wake{Other: true, Now: time.Now(), Seed: random(64)}})
+	number, err := m.conn.wake(ctx, &wire.Wake{Other: true, Now: time.Now().UnixNano(), Seed: random(64)})
 	switch {
 	case errors.Is(err, backend.ErrClosed):
 		return m.conn.why()
 	case err != nil:
 		return err
-	case len(known.Nonce) != nonceSize || !bytes.Equal(a.Data, known.Nonce):
+	case len(known.Nonce) != nonceSize || !bytes.Equal(number, known.Nonce):
 		return errNoRestore
 	}
 	<-s.confirmation()
-	s.setLedger(s.merged(m, a.Ledger))
+	s.setLedger(m, known.Guest)
 	return nil
 }
 
@@ -226,7 +229,7 @@ func stand(ctx context.Context, s *sandbox) (back func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Nonce = random(nonceSize)
+	a.Nonce, a.Guest = random(nonceSize), guestOf(s)
 	text, err := json.Marshal(a)
 	if err != nil {
 		return nil, err

@@ -274,6 +274,9 @@ func (p *task) wait() *status.Report {
 	if killed == status.CauseContext && r.Status == status.KilledKill {
 		r.Cause, r.Reason = killed, "cancelled by the caller"
 	}
+	if r.Enforced == nil {
+		r.Enforced = guestOf(p.box)
+	}
 	r.Enforced = p.box.merged(p.at, r.Enforced)
 	return p.box.complete(r, p.exec.Argv)
 }

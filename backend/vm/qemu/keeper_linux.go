@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -120,6 +121,7 @@ func (k *parent) start(m *keeper.Machine, argv []string) error {
 		return err
 	}
 	k.port, k.guest = port, guest
+	began := momentNow()
 	kernel, err := kernelFor(m)
 	if err != nil {
 		return err
@@ -140,6 +142,9 @@ func (k *parent) start(m *keeper.Machine, argv []string) error {
 			return err
 		}
 		handed = append(handed, f)
+		if m.Ticks {
+			argv = told(argv, kilohertz(began, momentNow()))
+		}
 		argv = append(argv, "-initrd", "/proc/self/fd/7")
 	}
 	k.qemu = exec.Command(argv[0], argv[1:]...)
@@ -201,18 +206,23 @@ func (k *parent) obey(m *keeper.Machine) {
 		err = k.load()
 	}
 	go func() { _ = k.files.Serve(k.port) }()
+	begins := sync.OnceFunc(func() {
+		k.answer(err)
+		k.failed.Store(err != nil)
+		close(k.begun)
+	})
 	if err == nil {
-		err = k.qmp.run()
+		if err = k.qmp.run(begins); err != nil {
+			k.broken(err)
+		}
 	}
-	k.answer(err)
-	k.failed.Store(err != nil)
-	close(k.begun)
+	begins()
 	for o := range k.orders {
 		switch {
 		case o.Save != nil:
 			k.answer(k.save(o.Save))
 		case o.Go:
-			k.answer(errors.Join(ignoreMissing(os.Remove(keeper.State)), k.qmp.run()))
+			k.answer(errors.Join(ignoreMissing(os.Remove(keeper.State)), k.qmp.run(func() {})))
 		default:
 			k.answer(errOrder)
 		}

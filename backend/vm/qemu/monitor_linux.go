@@ -123,15 +123,20 @@ func (m *monitor) hear() (*answer, error) {
 	}
 }
 
-// stand has the CPUs stand, and run has them go on.
+// stand has the CPUs stand, and run has them go on. QEMU answers that late, when the CPUs go already; so said is called when it was told to.
 func (m *monitor) stand() error {
 	m.expect(true)
 	return m.call("stop", nil, nil)
 }
 
-func (m *monitor) run() error {
+func (m *monitor) run(said func()) error {
 	m.expect(false) // before it: some stop at their first instruction
-	return m.call("cont", nil, nil)
+	const command = "cont"
+	if err := m.say(nil, command, nil); err != nil {
+		return err
+	}
+	said()
+	return m.heard(command, nil)
 }
 
 func (m *monitor) expect(still bool) {
@@ -146,6 +151,13 @@ func (m *monitor) call(command string, arguments, result any) error {
 }
 
 func (m *monitor) with(f *os.File, command string, arguments, result any) error {
+	if err := m.say(f, command, arguments); err != nil {
+		return err
+	}
+	return m.heard(command, result)
+}
+
+func (m *monitor) say(f *os.File, command string, arguments any) error {
 	text, err := json.Marshal(map[string]any{"execute": command, "arguments": arguments})
 	if arguments == nil {
 		text, err = json.Marshal(map[string]any{"execute": command})
@@ -160,9 +172,12 @@ func (m *monitor) with(f *os.File, command string, arguments, result any) error 
 	m.mu.Lock()
 	m.waiting = true
 	m.mu.Unlock()
-	if _, _, err := m.conn.WriteMsgUnix(text, rights, nil); err != nil {
-		return err
-	}
+	_, _, err = m.conn.WriteMsgUnix(text, rights, nil)
+	return err
+}
+
+// heard is the answer to what was said.
+func (m *monitor) heard(command string, result any) error {
 	a, err := m.hear()
 	switch {
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -18,8 +19,9 @@ import (
 
 // agent does what the host says.
 type agent struct {
-	port io.Writer
-	host *relayed // nil: there was none to be had
+	port   io.Writer
+	host   *relayed // nil: there was none to be had
+	random int      // /dev/urandom
 
 	mu        sync.Mutex
 	to        *wire.Writer
@@ -38,8 +40,8 @@ type running struct {
 	out     map[wire.Kind]*wire.Outflow
 }
 
-func newAgent(port io.Writer) *agent {
-	return &agent{port: port, to: wire.NewWriter(port), processes: map[uint32]*running{}, calls: map[uint32]context.CancelFunc{}, handles: map[uint32]io.Closer{}}
+func newAgent(port io.Writer, random int) *agent {
+	return &agent{port: port, random: random, to: wire.NewWriter(port), processes: map[uint32]*running{}, calls: map[uint32]context.CancelFunc{}, handles: map[uint32]io.Closer{}}
 }
 
 // serve serves the host until there is none.
@@ -50,6 +52,12 @@ func (g *agent) serve(port io.Reader) error {
 			return err
 		}
 		switch f.Kind {
+		case wire.Resume:
+			w, err := f.Wake()
+			if err != nil {
+				return err
+			}
+			g.resume(f.ID, w)
 		case wire.Call:
 			var r wire.Request
 			if err := f.Message(&r); err != nil {
@@ -92,12 +100,8 @@ func (g *agent) process(id uint32) *running {
 
 // call answers beside others.
 func (g *agent) call(id uint32, r *wire.Request) {
-	switch r.Method {
-	case wire.Save:
+	if r.Method == wire.Save {
 		go g.save(id, r.Data)
-		return
-	case wire.Resume:
-		g.resume(id, r.Wake)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -282,6 +286,9 @@ func (g *agent) start(box backend.Sandbox, r *wire.Request) error {
 			p.stdin.Close(nil)
 		}
 		end := wire.Ended{Report: report, Ending: report.Ending}
+		if maps.Equal(report.Enforced, box.Ledger()) {
+			report.Enforced = nil
+		}
 		if errors.Is(to.SendMessage(wire.End, id, &end), wire.ErrTooLong) {
 			report.Violations = nil
 			_ = to.SendMessage(wire.End, id, &end)

@@ -59,7 +59,9 @@ func Main() {
 		fmt.Println("guest:", errors.Join(err, portErr))
 		powerOff()
 	}
-	g := newAgent(port)
+	random, randomErr := unix.Open("/dev/urandom", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	err = errors.Join(err, randomErr)
+	g := newAgent(port, random)
 	var name unix.Utsname
 	_ = unix.Uname(&name)
 	hello := wire.Greeting{Version: wire.Version, Release: unix.ByteSliceToString(name.Release[:])}

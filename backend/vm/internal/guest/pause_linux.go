@@ -51,7 +51,7 @@ func (g *agent) resume(id uint32, w *wire.Wake) {
 	g.mu.Lock()
 	p := g.paused
 	g.paused = nil
-	if p == nil || w == nil {
+	if p == nil {
 		to := g.to
 		g.mu.Unlock()
 		go func() { _ = to.SendMessage(wire.Reply, id, &wire.Answer{Err: wire.ErrorOf(os.ErrInvalid)}) }()
@@ -61,7 +61,7 @@ func (g *agent) resume(id uint32, w *wire.Wake) {
 	if !w.Other {
 		p.held.Release()
 	} else {
-		err = errors.Join(setClock(w.Now), seed(w.Seed))
+		err = errors.Join(setClock(w.Now), seed(g.random, w.Seed))
 		for _, r := range g.processes {
 			for _, out := range r.out {
 				out.Discard()
@@ -79,30 +79,28 @@ func (g *agent) resume(id uint32, w *wire.Wake) {
 		p.held.Abandon()
 		g.to = wire.NewWriter(g.port)
 	}
-	to, a := g.to, &wire.Answer{Data: p.nonce, Err: wire.ErrorOf(err)}
-	if g.box != nil {
-		a.Ledger = g.box.Ledger()
-	}
+	to := g.to
 	g.mu.Unlock()
 	p.files()
-	go func() { _ = to.SendMessage(wire.Reply, id, a) }()
+	go func() {
+		if err != nil {
+			_ = to.SendMessage(wire.Reply, id, &wire.Answer{Err: wire.ErrorOf(err)})
+			return
+		}
+		_ = to.Send(wire.Resumed, id, p.nonce)
+	}()
 }
 
-func setClock(now time.Time) error {
-	ts := unix.NsecToTimespec(now.UnixNano())
+func setClock(now int64) error {
+	ts := unix.NsecToTimespec(now)
 	return os.NewSyscallError("clock_settime", unix.ClockSettime(unix.CLOCK_REALTIME, &ts))
 }
 
 // seed has the kernel's random numbers be others from now on.
-func seed(with []byte) error {
+func seed(random int, with []byte) error {
 	if len(with) == 0 {
 		return nil
 	}
-	f, err := os.OpenFile("/dev/urandom", os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
 	info := binary.NativeEndian.AppendUint32(nil, uint32(8*len(with))) // struct rand_pool_info of linux/random.h
 	info = binary.NativeEndian.AppendUint32(info, uint32(len(with)))
 	info = append(info, with...)
@@ -111,7 +109,7 @@ func seed(with []byte) error {
 		req  uintptr
 		arg  unsafe.Pointer
 	}{{"ioctl RNDADDENTROPY", unix.RNDADDENTROPY, unsafe.Pointer(&info[0])}, {"ioctl RNDRESEEDCRNG", rndReseedCRNG, nil}} {
-		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), do.req, uintptr(do.arg)); errno != 0 {
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(random), do.req, uintptr(do.arg)); errno != 0 {
 			return os.NewSyscallError(do.name, errno)
 		}
 	}

@@ -24,6 +24,7 @@ type Machine struct {
 	Init    string // the guest's first program
 	Modules string // directory of the kernel's; empty: it has none
 	Epoch   uint64 // of its files, see ninep.New
+	Ticks   bool   // the CPUs are emulated, and the host goes by the counter that they have
 }
 
 // Order is what the host says. One is answered before the next comes.

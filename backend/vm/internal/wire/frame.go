@@ -14,15 +14,17 @@ type Kind byte
 
 // The kinds. What is about a process has its number.
 const (
-	Hello  Kind = iota + 1 // the guest's first
-	Call                   // a Request; the number is the call's
-	Reply                  // the Answer to the call of that number
-	Stdin                  // bytes; none is the end
-	Stdout                 // bytes
-	Stderr                 // bytes
-	Taken                  // a Credit
-	Event                  // a backend.Event
-	End                    // an Ended
+	Hello   Kind = iota + 1 // the guest's first
+	Call                    // a Request; the number is the call's
+	Reply                   // the Answer to the call of that number
+	Stdin                   // bytes; none is the end
+	Stdout                  // bytes
+	Stderr                  // bytes
+	Taken                   // a Credit
+	Event                   // a backend.Event
+	End                     // an Ended
+	Resume                  // a Wake; the number is a call's
+	Resumed                 // the answer to it: the number that was left in the memory; an error comes as a Reply
 	kinds
 )
 
@@ -142,14 +144,10 @@ func (w *Writer) Hold(k Kind, id uint32, message any) (*Held, error) {
 // Held is a Writer that nobody else writes to.
 type Held struct{ w *Writer }
 
-// Resume writes a frame with a message, and has everybody write again.
-func (h *Held) Resume(k Kind, id uint32, message any) error {
+// Resume writes a frame, and has everybody write again.
+func (h *Held) Resume(id uint32, w *Wake) error {
 	defer h.Release()
-	data, err := json.Marshal(message)
-	if err != nil {
-		return err
-	}
-	return h.w.send(k, id, data)
+	return h.w.send(Resume, id, w.Data())
 }
 
 // Release has everybody write again.

@@ -92,6 +92,19 @@ func TestAStreamHasNoMoreThanItsWindow(t *testing.T) {
 	}
 }
 
+func TestAWakeIsReadAsItWasWritten(t *testing.T) {
+	for _, w := range []Wake{{}, {Other: true, Now: -5}, {Other: true, Now: 1 << 60, Seed: []byte("seed")}} {
+		f := Frame{Kind: Resume, Data: w.Data()}
+		got, err := f.Wake()
+		if err != nil || got.Other != w.Other || got.Now != w.Now || !bytes.Equal(got.Seed, w.Seed) {
+			t.Errorf("%+v, %v of %+v", got, err, w)
+		}
+	}
+	if _, err := (&Frame{Kind: Resume, Data: make([]byte, 7)}).Wake(); !errors.Is(err, ErrProtocol) {
+		t.Error(err)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add(header(byte(Stdout), 0))
 	f.Add(append(header(byte(Reply), 2), "{}"...))

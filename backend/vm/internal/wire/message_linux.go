@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
@@ -14,7 +15,7 @@ import (
 )
 
 // Version is the protocol's.
-const Version = 2
+const Version = 3
 
 // Greeting is what the guest says first.
 type Greeting struct {
@@ -34,7 +35,6 @@ const (
 	Close   = "close"  // the sandbox
 	Cancel  = "cancel" // the call of number To
 	Save    = "save"   // be ready to be written down: nothing is said after the answer
-	Resume  = "resume" // go on
 	FOpen   = "open file"
 	FCreate = "create file"
 	FRead   = "read" // of handle To
@@ -59,7 +59,6 @@ type Request struct {
 	To     uint32           `json:",omitempty"`
 	Open   *Spec            `json:",omitempty"`
 	Exec   *Exec            `json:",omitempty"`
-	Wake   *Wake            `json:",omitempty"`
 	N      int              `json:",omitempty"`
 	Size   *backend.WinSize `json:",omitempty"`
 	Name   string           `json:",omitempty"`
@@ -85,12 +84,32 @@ type Spec struct {
 // Lead is a port of the card's address that leads to one of the loopback.
 type Lead struct{ Port, To int }
 
-// Wake is how a machine goes on that was written down.
+// Wake is how a machine goes on that was written down. It is coded by hand: on emulated CPUs a restore takes as long as its code is, and that of
+// encoding/json is long.
 type Wake struct {
 	// Other: it is another machine than the one that was, or the same at another time. Whoever was connected to its processes isn't any more.
 	Other bool
-	Now   time.Time
+	Now   int64  // nanoseconds since 1970
 	Seed  []byte // for its random numbers
+}
+
+// Data is what a frame has of it.
+func (w *Wake) Data() []byte {
+	if !w.Other {
+		return nil
+	}
+	return append(binary.BigEndian.AppendUint64(nil, uint64(w.Now)), w.Seed...)
+}
+
+// Wake is what Data made of one.
+func (f *Frame) Wake() (*Wake, error) {
+	if len(f.Data) == 0 {
+		return &Wake{}, nil
+	}
+	if len(f.Data) < 8 {
+		return nil, Broken("a wake of %d bytes", len(f.Data))
+	}
+	return &Wake{Other: true, Now: int64(binary.BigEndian.Uint64(f.Data)), Seed: f.Data[8:]}, nil
 }
 
 // Exec is a backend.Exec without its streams.
@@ -119,7 +138,7 @@ type Answer struct {
 	Events []backend.FileEvent `json:",omitempty"`
 }
 
-// Ended is how a process ended.
+// Ended is how a process ended. A report without a ledger has that of the sandbox.
 type Ended struct {
 	Report *status.Report
 	Ending status.Ending
