@@ -183,9 +183,13 @@ func TestAGuestThatIsNotOursIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for word, year := range map[string]int{"forward": 10, "back": -10} {
+	for _, c := range []struct {
+		word string
+		year int
+	}{{"forward", 10}, {"back", -10}} { // the one after the other
+		word := c.word
 		tell(box, word)
-		if now := does(t, box, "date +%Y"); now != fmt.Sprint(time.Now().Year()+year) {
+		if now := does(t, box, "date +%Y"); now != fmt.Sprint(time.Now().Year()+c.year) {
 			t.Fatalf("after %s it is %s", word, now)
 		}
 		if r, took := limited(box, func() {}); r.Status != status.Timeout || took < 3*time.Second || took > 3*time.Second+spec.Policy.Grace+breath+slack {

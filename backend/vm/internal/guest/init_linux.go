@@ -142,17 +142,22 @@ func loadModules() error {
 	return nil
 }
 
+// portTime is how long QEMU may take to tell the driver of its ports, which it does when that has begun.
+const portTime = 30 * time.Second
+
 // openPort finds the port by its name.
 func openPort(named string) (*os.File, error) {
-	const class = "/sys/class/virtio-ports"
-	ports, err := os.ReadDir(class)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range ports {
-		name, err := os.ReadFile(filepath.Join(class, p.Name(), "name"))
-		if err == nil && string(bytes.TrimSpace(name)) == named {
-			return os.OpenFile("/dev/"+p.Name(), os.O_RDWR, 0)
+	for began := time.Now(); time.Since(began) < portTime; time.Sleep(time.Millisecond) {
+		const class = "/sys/class/virtio-ports"
+		ports, err := os.ReadDir(class)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range ports {
+			name, err := os.ReadFile(filepath.Join(class, p.Name(), "name"))
+			if err == nil && string(bytes.TrimSpace(name)) == named {
+				return os.OpenFile("/dev/"+p.Name(), os.O_RDWR, 0)
+			}
 		}
 	}
 	return nil, errors.New("the machine has no port " + named)
