@@ -175,3 +175,31 @@ func (f *Frame) Message(to any) error {
 	}
 	return nil
 }
+
+// Wake is how a machine goes on that was written down. It is coded by hand: on emulated CPUs a restore takes as long as its code is, and that of
+// encoding/json is long.
+type Wake struct {
+	// Other: it is another machine than the one that was, or the same at another time. Whoever was connected to its processes isn't any more.
+	Other bool
+	Now   int64  // nanoseconds since 1970
+	Seed  []byte // for its random numbers
+}
+
+// Data is what a frame has of it.
+func (w *Wake) Data() []byte {
+	if !w.Other {
+		return nil
+	}
+	return append(binary.BigEndian.AppendUint64(nil, uint64(w.Now)), w.Seed...)
+}
+
+// Wake is what Data made of one.
+func (f *Frame) Wake() (*Wake, error) {
+	if len(f.Data) == 0 {
+		return &Wake{}, nil
+	}
+	if len(f.Data) < 8 {
+		return nil, Broken("a wake of %d bytes", len(f.Data))
+	}
+	return &Wake{Other: true, Now: int64(binary.BigEndian.Uint64(f.Data)), Seed: f.Data[8:]}, nil
+}
