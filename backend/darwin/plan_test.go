@@ -14,6 +14,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/golden"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/hostfs/hosttest"
 	"github.com/confine-run/confine/internal/plan"
@@ -79,7 +80,7 @@ func TestPlansOfProfiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name+".json", append(text, '\n'))
+		golden.Check(t, "testdata/"+name+".json", string(text)+"\n")
 	}
 }
 
@@ -89,21 +90,6 @@ func spelt(rules string, params []seatbelt.Param) []string {
 		rules = strings.ReplaceAll(rules, `(param "`+one.Name+`")`, one.Value)
 	}
 	return slices.DeleteFunc(strings.Split(strings.TrimSpace(rules), "\n"), func(l string) bool { return strings.Contains(l, "/Users/u/p/") })
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(file, got, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil || strings.ReplaceAll(string(want), "\r\n", "\n") != string(got) {
-		t.Errorf("%s is not what it was (UPDATE_GOLDEN=1 writes it): %v\n%s", name, err, got)
-	}
 }
 
 // TestWhatIsAskedForIsInTheLedger: nothing is skipped. What a policy asks for is held by something, or missing with a reason.

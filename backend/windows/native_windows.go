@@ -42,8 +42,6 @@ const (
 	msgEndOfJobTime       = 1
 	msgActiveProcessLimit = 3
 	msgNewProcess         = 6
-	msgExitProcess        = 7
-	msgAbnormalExit       = 8
 	msgProcessMemoryLimit = 9
 	msgJobMemoryLimit     = 10
 )

@@ -3,8 +3,6 @@ package windows
 import (
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/golden"
 	"github.com/confine-run/confine/status"
 )
 
@@ -49,22 +48,7 @@ func TestPlansOfProfiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name+".json", append(text, '\n'))
-	}
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(file, got, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil || strings.ReplaceAll(string(want), "\r\n", "\n") != string(got) {
-		t.Errorf("%s is not what it was (UPDATE_GOLDEN=1 writes it): %v\n%s", name, err, got)
+		golden.Check(t, "testdata/"+name+".json", string(text)+"\n")
 	}
 }
 

@@ -94,9 +94,6 @@ func (s *Summary) add(c *Change) {
 	}
 }
 
-// Total is the number of changes.
-func (s Summary) Total() int { return s.Added + s.Modified + s.Deleted + s.Mode + s.Link }
-
 // Set is the changes of one tree.
 type Set struct {
 	Changes []Change // in the order of a walk: a directory, what is below, the next name

@@ -13,12 +13,9 @@ type Store struct {
 // Run is a kept run.
 type Run struct{ m *manifest }
 
-func Read(Tree, Limits) (*Set, error)                        { return nil, ErrNotSupported }
-func OpenStore(string) (*Store, error)                       { return nil, ErrNotSupported }
 func Keepable(string) error                                  { return nil }
 func FindStore(string) (*Store, error)                       { return nil, ErrNotSupported }
 func (*Store) Close() error                                  { return nil }
-func (*Store) Keep(Keeping) (string, int, error)             { return "", 0, ErrNotSupported }
 func (*Store) List() ([]Info, error)                         { return nil, ErrNotSupported }
 func (*Store) Latest(func(string) bool) (*Run, error)        { return nil, ErrNotSupported }
 func (*Store) Open(string) (*Run, error)                     { return nil, ErrNotSupported }

@@ -198,16 +198,7 @@ func runMachine(ctx context.Context, r *config.Resolved, argv []string, io RunIO
 	if err != nil {
 		return nil, err
 	}
-	tty := r.Invocation.TTY
-	report, err := attached.Run(ctx, vm.Backend{}, spec, &attached.IO{
-		Stdin: io.Stdin, Stdout: io.Stdout, Stderr: io.Stderr, Capture: io.Capture,
-		TTY:     tty == "always" || tty != "never" && !io.Capture && terminal.Relayed(io.Stdin, io.Stdout),
-		Signals: notIgnored(), Notified: handleQuit, Started: io.Started, Denied: io.Denied, LimitHit: io.LimitHit, Usage: io.Usage,
-	})
-	if err != nil {
-		return nil, r.WithOrigin(err)
-	}
-	return finish(report, r, io), nil
+	return runAttached(ctx, vm.Backend{}, spec, r, io, &attached.IO{Signals: notIgnored(), Notified: handleQuit}, terminal.Relayed)
 }
 
 // explainMachine explains the sandbox around the machine, which has the files and the network that were asked for.

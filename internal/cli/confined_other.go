@@ -71,16 +71,7 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 			}
 		}
 	}
-	tty := r.Invocation.TTY
-	report, err := attached.Run(ctx, b, spec, &attached.IO{
-		Stdin: io.Stdin, Stdout: io.Stdout, Stderr: io.Stderr, Capture: io.Capture,
-		TTY:     tty == "always" || tty != "never" && !io.Capture && attached.OnTerminal(io.Stdin, io.Stdout),
-		Signals: []os.Signal{os.Interrupt, syscall.SIGTERM}, Started: io.Started, Denied: io.Denied, LimitHit: io.LimitHit, Usage: io.Usage,
-	})
-	if err != nil {
-		return nil, r.WithOrigin(err)
-	}
-	return finish(report, r, io), nil
+	return runAttached(ctx, b, spec, r, io, &attached.IO{Signals: []os.Signal{os.Interrupt, syscall.SIGTERM}}, attached.OnTerminal)
 }
 
 func explainPlan(ctx context.Context, r *config.Resolved, argv []string) (*Explanation, error) {

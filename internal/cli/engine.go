@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/cli/attached"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
@@ -114,6 +115,19 @@ func specOf(r *config.Resolved, argv []string) (*backend.Spec, error) {
 		return nil, &config.UsageError{Msg: "the current directory can't be told: " + err.Error(), Hint: "change to one that exists, and that you may enter", Err: err}
 	}
 	return &backend.Spec{Policy: &r.Policy, Resolved: r, Argv: argv, Dir: dir, Environ: os.Environ(), ConfigFiles: r.Protected}, nil
+}
+
+// runAttached runs a command by the seam alone. to has what is heard on this system; on says whether somebody works on a terminal.
+func runAttached(ctx context.Context, b backend.Backend, s *backend.Spec, r *config.Resolved, io RunIO, to *attached.IO, on func(stdin, stdout int) bool) (*status.Report, error) {
+	tty := r.Invocation.TTY
+	to.Stdin, to.Stdout, to.Stderr, to.Capture = io.Stdin, io.Stdout, io.Stderr, io.Capture
+	to.TTY = tty == "always" || tty != "never" && !io.Capture && on(io.Stdin, io.Stdout)
+	to.Started, to.Denied, to.LimitHit, to.Usage = io.Started, io.Denied, io.LimitHit, io.Usage
+	report, err := attached.Run(ctx, b, s, to)
+	if err != nil {
+		return nil, r.WithOrigin(err)
+	}
+	return finish(report, r, io), nil
 }
 
 // finish sets what the command line decides: the dialect of the exit code, and

@@ -2,37 +2,15 @@ package config
 
 import (
 	"cmp"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/golden"
 )
 
-// golden compares with a file, or writes it when UPDATE_GOLDEN is set.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s has changed. A profile that shipped stays as it is; if that is meant, UPDATE_GOLDEN=1 go test -run %s.\n%s", path, t.Name(), got)
-	}
-}
-
-// What each profile says, and the digest of it.
+// What each profile says, and the digest of it: one that shipped stays as it is.
 func TestShippedProfilesAreUnchanged(t *testing.T) {
 	var digests strings.Builder
 	for _, name := range Profiles() {
@@ -49,10 +27,10 @@ func TestShippedProfilesAreUnchanged(t *testing.T) {
 				b.WriteString(o.Name + ": " + cmp.Or(strings.Join(o.words(&Resolved{Policy: p}), ", "), "none") + "\n")
 			}
 		}
-		golden(t, "profile_"+name+".golden", b.String())
+		golden.Check(t, "testdata/profile_"+name+".golden", b.String())
 		digests.WriteString(name + " " + p.Digest() + "\n")
 	}
-	golden(t, "profile_digests.golden", digests.String())
+	golden.Check(t, "testdata/profile_digests.golden", digests.String())
 }
 
 func TestUnknownProfile(t *testing.T) {

@@ -143,17 +143,39 @@ func (c *call) timeout() (time.Duration, error) {
 	return max(time.Duration(ms)*time.Millisecond, time.Millisecond), nil
 }
 
+// begin looks at the head of a call, and gives a context that ends by the caller's deadline.
+func (c *call) begin(kind string) (ctx context.Context, cancel func(), err error) {
+	if err := c.spoken(kind); err != nil {
+		return nil, nil, err
+	}
+	timeout, err := c.timeout()
+	if err != nil {
+		return nil, nil, err
+	}
+	if timeout == 0 {
+		return c.Context(), func() {}, nil
+	}
+	ctx, cancel = context.WithTimeout(c.Context(), timeout)
+	return ctx, cancel, nil
+}
+
+// unspoken is an error that is told outside of the protocol, since the call was not in it.
+func unspoken(err error) error {
+	if f, ok := errors.AsType[*failure](err); ok && f.status == http.StatusUnsupportedMediaType {
+		return f
+	}
+	return nil
+}
+
 // unary is a call of one message each way.
 func unary[In, Out any](do func(context.Context, *call, *In) (*Out, error)) func(*call) error {
 	return func(c *call) error {
 		out, err := func() (*Out, error) {
-			if err := c.spoken(typeUnary); err != nil {
-				return nil, err
-			}
-			timeout, err := c.timeout()
+			ctx, cancel, err := c.begin(typeUnary)
 			if err != nil {
 				return nil, err
 			}
+			defer cancel()
 			text, err := c.document(http.MaxBytesReader(c.w, c.patient(c.server.BodyTime), maxMessage))
 			if err != nil {
 				return nil, err
@@ -162,20 +184,13 @@ func unary[In, Out any](do func(context.Context, *call, *In) (*Out, error)) func
 			if err := decode(text, &in); err != nil {
 				return nil, err
 			}
-			ctx := c.Context()
-			if timeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout)
-				defer cancel()
-			}
 			return do(ctx, c, &in)
 		}()
 		if err == nil {
 			reply(&prompt{c}, http.StatusOK, out)
 			return nil
 		}
-		var f *failure
-		if errors.As(err, &f) && f.status == http.StatusUnsupportedMediaType {
+		if f := unspoken(err); f != nil {
 			return f
 		}
 		e := rpcErrorOf(err)
@@ -259,18 +274,25 @@ func (s *sender) end(err error) {
 	}
 }
 
+// stream answers a call by a stream.
+func (c *call) stream(do func(ctx context.Context, to *sender) error) error {
+	ctx, cancel, err := c.begin(typeStream)
+	to := &sender{c: c}
+	if err == nil {
+		defer cancel()
+		err = do(ctx, to)
+	}
+	if f := unspoken(err); f != nil {
+		return f
+	}
+	to.end(err)
+	return nil
+}
+
 // serverStream is a call of one message, which a stream answers.
 func serverStream[In any](do func(context.Context, *call, *In, *sender) error) func(*call) error {
 	return func(c *call) error {
-		s := &sender{c: c}
-		err := func() error {
-			if err := c.spoken(typeStream); err != nil {
-				return err
-			}
-			timeout, err := c.timeout()
-			if err != nil {
-				return err
-			}
+		return c.stream(func(ctx context.Context, to *sender) error {
 			body := c.patient(c.server.BodyTime)
 			text, err := readEnvelope(body, c.document)
 			if err == io.EOF {
@@ -286,20 +308,8 @@ func serverStream[In any](do func(context.Context, *call, *In, *sender) error) f
 			if err := decode(text, &in); err != nil {
 				return err
 			}
-			ctx := c.Context()
-			if timeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout)
-				defer cancel()
-			}
-			return do(ctx, c, &in, s)
-		}()
-		var f *failure
-		if errors.As(err, &f) && f.status == http.StatusUnsupportedMediaType {
-			return f
-		}
-		s.end(err)
-		return nil
+			return do(ctx, c, &in, to)
+		})
 	}
 }
 

@@ -6,10 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
-	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -135,12 +132,9 @@ func (s *Server) streams() map[string]func(*call) error {
 
 // envOf is an environment as K=V.
 func envOf(env map[string]string) ([]string, error) {
-	var all []string
-	for _, k := range slices.Sorted(maps.Keys(env)) {
-		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(env[k], 0) {
-			return nil, &rpcError{invalidArgument, strconv.Quote(k) + " can't be a variable"}
-		}
-		all = append(all, k+"="+env[k])
+	all, bad, ok := sandboxes.EnvOf(env)
+	if !ok {
+		return nil, &rpcError{invalidArgument, strconv.Quote(bad) + " can't be a variable"}
 	}
 	return all, nil
 }
@@ -367,24 +361,12 @@ func sendInput(ctx context.Context, c *call, in *sendInputRequest) (*empty, erro
 
 // streamInput is a stream of input, answered at its end.
 func (s *Server) streamInput(c *call) error {
-	to := &sender{c: c}
-	err := func() error {
-		if err := c.spoken(typeStream); err != nil {
-			return err
-		}
+	return c.stream(func(ctx context.Context, to *sender) error {
 		timeout, err := c.timeout()
 		if err != nil {
 			return err
 		}
-		ctx := c.Context()
-		wait := s.BodyTime
-		if timeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, timeout)
-			defer cancel()
-			wait = timeout
-		}
-		body := c.patient(wait)
+		body := c.patient(cmp.Or(timeout, s.BodyTime))
 		var p *sandboxes.Process
 		for {
 			text, err := readEnvelope(body, c.document)
@@ -413,13 +395,7 @@ func (s *Server) streamInput(c *call) error {
 				return &rpcError{invalidArgument, "the stream begins with the process, once"}
 			}
 		}
-	}()
-	var f *failure
-	if errors.As(err, &f) && f.status == http.StatusUnsupportedMediaType {
-		return f
-	}
-	to.end(err)
-	return nil
+	})
 }
 
 func closeStdin(_ context.Context, c *call, in *selected) (*empty, error) {

@@ -114,9 +114,6 @@ func (f *Facts) UsernsCloneForbidden() bool {
 	return ok && n == 0
 }
 
-// ProcMounted: there is a /proc that shows this process.
-func (f *Facts) ProcMounted() bool { return f.status.get(f.askStatus).found }
-
 // SeccompMode is 2 when this process already runs under a filter.
 func (f *Facts) SeccompMode() int { return f.status.get(f.askStatus).seccomp }
 
@@ -134,7 +131,6 @@ const (
 func (f *Facts) Privileged() bool { return f.Capable(capSysAdmin) }
 
 type procStatus struct {
-	found   bool
 	seccomp int
 	capEff  uint64
 }
@@ -149,7 +145,7 @@ func (f *Facts) askStatus() procStatus {
 
 // parseStatus reads proc_pid_status(5).
 func parseStatus(text string) procStatus {
-	s := procStatus{found: true}
+	s := procStatus{}
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)

@@ -3,7 +3,6 @@
 package host
 
 import (
-	"errors"
 	"runtime"
 )
 
@@ -15,19 +14,7 @@ func allowedCPUs() []int {
 	return cpus
 }
 
-// Rlimit is known on Linux only.
-func (f *Facts) Rlimit(resource int) (soft, hard uint64, err error) {
-	return 0, 0, errors.ErrUnsupported
-}
-
-// ProbeWord is the first argument of the throw-away process, of which there is
-// none here.
-const ProbeWord = "__probe"
-
-// IsProbe is false: nothing is tried here.
-func IsProbe() bool { return false }
-
-// ProbeMain returns at once.
+// ProbeMain returns at once: nothing is tried in a throw-away process here.
 func ProbeMain() {}
 
 // tryAll answers no to everything: not one of the mechanisms is there.

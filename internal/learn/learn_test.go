@@ -1,9 +1,7 @@
 package learn
 
 import (
-	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/status"
 
+	"github.com/confine-run/confine/internal/golden"
 	"github.com/confine-run/confine/internal/hostfs"
 )
 
@@ -81,29 +80,8 @@ func TestFolding(t *testing.T) {
 			_, text, _ = strings.Cut(text, "how large files became that were removed again.\n")
 			head, files, _ := strings.Cut(text, "\n[sandbox]\n")
 			_, files, _ = strings.Cut(files, ".filesystem]\n")
-			golden(t, "fold_"+strings.ReplaceAll(c.name, " ", "_"), head+files)
+			golden.Check(t, "testdata/fold_"+strings.ReplaceAll(c.name, " ", "_")+".golden", head+files)
 		})
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(want) != got {
-		t.Errorf("%s; if that is meant, UPDATE_GOLDEN=1 go test\n%s", name, got)
 	}
 }
 
@@ -130,7 +108,7 @@ func granted(w *World, p *Profile) (g grants) {
 		}
 		return all
 	}
-	g.read, g.write = full(p.Words("filesystem", "allow_read")), full(p.Words("filesystem", "allow_write"))
+	g.read, g.write = full(wordsOf(p, "filesystem", "allow_read")), full(wordsOf(p, "filesystem", "allow_write"))
 	for _, l := range p.Tables[2].Lines {
 		if l.Key == "workdir" {
 			g.workdir = unquoted(l.Value)
@@ -221,8 +199,22 @@ func TestNothingSeenBreaksTheFile(t *testing.T) {
 				}
 			}
 		}
-		if words := p.Words("filesystem", "allow_read"); len(words) > 1 || strings.ContainsRune(strings.Join(words, ""), '\uFFFD') {
+		if words := wordsOf(p, "filesystem", "allow_read"); len(words) > 1 || strings.ContainsRune(strings.Join(words, ""), '\uFFFD') {
 			t.Errorf("%q: %s", odd, p.TOML())
 		}
 	}
+}
+
+// wordsOf are the words of a list, or nil.
+func wordsOf(p *Profile, table, key string) (words []string) {
+	for _, t := range p.Tables {
+		for _, l := range t.Lines {
+			if t.Name == table && l.Key == key {
+				for _, i := range l.Items {
+					words = append(words, i.Word)
+				}
+			}
+		}
+	}
+	return words
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/confine-run/confine/internal/golden"
 	"github.com/confine-run/confine/internal/seccomp"
 	"github.com/confine-run/confine/status"
 )
@@ -28,7 +29,7 @@ func TestMerge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "merge", text)
+	golden.Check(t, "testdata/merge.golden", text)
 	var file struct {
 		Sandbox struct {
 			Profiles map[string]map[string]any
@@ -166,7 +167,7 @@ func TestHosts(t *testing.T) {
 	denied := &Seen{DenySaid: true, Attempts: []status.Attempt{{What: "evil.example", Name: "evil.example", Protocol: "dns", Verdict: "blocked", Why: "not_allowed"}}}
 	denied.hosts(n)
 	got := line.String() + "\n" + strings.Join(n.all(), "\n") + "\n"
-	golden(t, "hosts", got)
+	golden.Check(t, "testdata/hosts.golden", got)
 }
 
 // Sockets of the network are beyond strict where no host may be reached, and its own where

@@ -140,20 +140,6 @@ func (s *Seen) Incomplete() bool {
 	return s.Ended != "" || len(s.Unwritten) > 0 || s.Lost > 0 || s.Unseen > 0 || s.OtherCalls > 0 || s.OtherAttempts > 0
 }
 
-// Words are the words of a list, or nil.
-func (p *Profile) Words(table, key string) (words []string) {
-	for _, t := range p.Tables {
-		for _, l := range t.Lines {
-			if t.Name == table && l.Key == key {
-				for _, i := range l.Items {
-					words = append(words, i.Word)
-				}
-			}
-		}
-	}
-	return words
-}
-
 // Missing is a note about an access that the finished profile refuses, or "" where one says
 // that already.
 func (p *Profile) Missing(a *Access) string {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -23,61 +22,16 @@ type stands struct {
 
 // start starts a process in a container, and what stands for it, in the background.
 func (x *stands) start(d *directory, tty *os.File) (*exec.Cmd, error) {
-	text, err := json.Marshal(x)
-	if err != nil {
-		return nil, err
-	}
-	config, toConfig, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer toConfig.Close()
-	ready, toReady, err := os.Pipe()
-	if err != nil {
-		_ = config.Close()
-		return nil, err
-	}
-	defer ready.Close()
-	cmd := exec.Command("/proc/self/exe", "oci", execWord)
-	if !x.Leads { // as of a supervisor
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	}
-	cmd.ExtraFiles = []*os.File{config, toReady, d.dir}
+	s := started{word: execWord, leads: x.Leads, config: x}
 	if x.Order.TTY {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, tty)
+		s.tty = tty
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: !x.Order.TTY || x.Leads}
-	err = cmd.Start()
-	_, _ = config.Close(), toReady.Close()
-	if err != nil {
-		return nil, err
-	}
-	if _, err = toConfig.Write(text); err == nil {
-		err = toConfig.Close()
-	}
-	var a answer
-	if err == nil {
-		err = json.NewDecoder(ready).Decode(&a)
-	}
-	if err == nil && a.Error != "" {
-		err = errors.New(a.Error)
-	}
-	if err != nil {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		return nil, err
-	}
-	return cmd, nil
+	return s.start(d, func(cmd *exec.Cmd) error { return cmd.Start() })
 }
 
 // stand stands for a process in a container.
 func stand() int {
-	for fd := heldConfig; fd <= heldTTY; fd++ {
-		unix.CloseOnExec(fd)
-	}
-	ready := os.NewFile(heldReady, "ready")
-	signals := make(chan os.Signal, 32)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)
+	ready, signals := asStarted()
 	var x stands
 	code, err := x.run(ready, signals)
 	if err != nil {

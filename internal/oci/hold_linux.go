@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -39,69 +38,25 @@ type held struct {
 	Container  *Container
 }
 
-// Descriptors of a supervisor, beside the streams.
-const (
-	heldConfig = 3 + iota
-	heldReady
-	heldState
-	heldTTY
-)
-
 // launch starts the supervisor of a container whose state directory is there, and waits until the sandbox stands.
 func (h *held) launch(d *directory, tty *os.File) (*exec.Cmd, error) {
-	config, toConfig, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer toConfig.Close()
-	ready, toReady, err := os.Pipe()
-	if err != nil {
-		_ = config.Close()
-		return nil, err
-	}
-	defer ready.Close()
-	cmd := exec.Command("/proc/self/exe", "oci", holdWord)
-	if !h.Leads { // else they are the engine's, which may wait for the end of them
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	}
-	cmd.ExtraFiles = []*os.File{config, toReady, d.dir}
+	s := started{word: holdWord, leads: h.Leads, config: h}
 	if h.TTY {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, tty)
+		s.tty = tty
 	}
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: !h.TTY || h.Leads}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread, which is elsewhere, ends with us
-		err := h.Container.place()
-		if err == nil {
-			err = cmd.Start()
-		}
-		started <- err
-	}()
-	err = <-started
-	_, _ = config.Close(), toReady.Close()
-	if err != nil {
-		return nil, err
-	}
-	if err = json.NewEncoder(toConfig).Encode(h); err == nil {
-		err = toConfig.Close()
-	}
-	var a answer
-	if err == nil {
-		err = json.NewDecoder(ready).Decode(&a)
-	}
-	if err != nil {
-		err = fmt.Errorf("the container's supervisor ended without a word: %w", err)
-	} else if a.Error != "" {
-		err = errors.New(a.Error)
-	}
-	if err != nil {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		return nil, err
-	}
-	return cmd, nil
+	return s.start(d, func(cmd *exec.Cmd) error {
+		cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+		begun := make(chan error)
+		go func() {
+			runtime.LockOSThread() // and never unlocked: the thread, which is elsewhere, ends with us
+			err := h.Container.place()
+			if err == nil {
+				err = cmd.Start()
+			}
+			begun <- err
+		}()
+		return <-begun
+	})
 }
 
 // supervisor holds one container.
@@ -119,13 +74,8 @@ type supervisor struct {
 
 // hold is the supervisor of a container, to its end.
 func hold(backends func(*config.Policy) backend.Backend) int {
-	for fd := heldConfig; fd <= heldTTY; fd++ {
-		unix.CloseOnExec(fd)
-	}
-	ready := os.NewFile(heldReady, "ready")
+	ready, signals := asStarted()
 	s := &supervisor{ended: make(chan int, 1)}
-	signals := make(chan os.Signal, 32)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)
 	err := s.build(backends)
 	a := answer{Status: specs.StateCreated}
 	if err != nil {

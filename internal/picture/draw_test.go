@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/confine-run/confine/internal/golden"
 	"github.com/confine-run/confine/status"
 )
 
@@ -298,14 +299,5 @@ func TestThePictureOfTheREADME(t *testing.T) {
 		t.Fatal(err)
 	}
 	svg, _, _, _ := drawn(t, run)
-	const file = "../../docs/picture.svg"
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, []byte(svg), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if lines := strings.NewReplacer("\r\n", "\n"); err != nil || lines.Replace(string(want)) != lines.Replace(svg) {
-		t.Errorf("%s is another one (%v): UPDATE_GOLDEN=1 go test ./internal/picture", file, err)
-	}
+	golden.Check(t, "../../docs/picture.svg", svg)
 }

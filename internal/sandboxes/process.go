@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -29,6 +31,17 @@ type Exec struct {
 	Input        io.Reader // all of its standard input; nil: the null device, unless OpenInput
 	OpenInput    bool      // WriteInput writes it
 	Tag          string    // a name that the client gives it
+}
+
+// EnvOf is an environment as K=V, by its names; bad is what can be none of one.
+func EnvOf(env map[string]string) (all []string, bad string, ok bool) {
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(env[k], 0) {
+			return nil, k, false
+		}
+		all = append(all, k+"="+env[k])
+	}
+	return all, "", true
 }
 
 // Process is one in a sandbox.

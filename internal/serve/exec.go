@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -77,14 +76,10 @@ const maxResult = 8 << 20
 
 // envOf is an environment as K=V.
 func envOf(env map[string]string) ([]string, error) {
-	var all []string
-	for k, v := range env {
-		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
-			return nil, fail(http.StatusUnprocessableEntity, codeBadRequest, "env: "+strconv.Quote(k)+" can't be a variable")
-		}
-		all = append(all, k+"="+v)
+	all, bad, ok := sandboxes.EnvOf(env)
+	if !ok {
+		return nil, fail(http.StatusUnprocessableEntity, codeBadRequest, "env: "+strconv.Quote(bad)+" can't be a variable")
 	}
-	slices.Sort(all)
 	return all, nil
 }
 

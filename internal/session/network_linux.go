@@ -62,7 +62,7 @@ func networkCommand(ctx context.Context, args []string) (int, error) {
 	return 0, nil
 }
 
-// changeOf is the document of a change: options of the network by their names, with "_" for "-". A word of the command line may hold several.
+// changeOf is the document of a change: options of the network by their names,.
 func changeOf(settings []config.Setting) (map[string]any, error) {
 	change := map[string]any{}
 	for _, s := range settings {
@@ -70,16 +70,7 @@ func changeOf(settings []config.Setting) (map[string]any, error) {
 		if o == nil || o.Group != config.GroupNetwork {
 			return nil, &config.UsageError{Msg: "--" + s.Option + " is no option of the network", Hint: "usage: confine session " + networkForm}
 		}
-		name := strings.ReplaceAll(s.Option, "-", "_")
-		switch {
-		case o.IsList():
-			list, _ := change[name].([]string)
-			change[name] = append(list, s.Values...)
-		case len(s.Values) > 0:
-			change[name] = s.Values[len(s.Values)-1]
-		default:
-			change[name] = "true"
-		}
+		enter(change, o, &s)
 	}
 	return change, nil
 }

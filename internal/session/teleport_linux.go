@@ -35,15 +35,20 @@ func policyOf(policy map[string]any, settings []config.Setting) (not string) {
 		if o == nil || o.FileOnly || o.Run && s.Option != "profile" {
 			return s.Option
 		}
-		key := strings.ReplaceAll(s.Option, "-", "_")
-		if o.IsList() {
-			before, _ := policy[key].([]string)
-			policy[key] = append(before, s.Values...)
-		} else if len(s.Values) > 0 {
-			policy[key] = s.Values[len(s.Values)-1]
-		}
+		enter(policy, o, &s)
 	}
 	return ""
+}
+
+// enter enters an option into a document, which has "_" for the "-" of its name. A word of the command line may hold several of a list.
+func enter(doc map[string]any, o *config.Option, s *config.Setting) {
+	key := strings.ReplaceAll(s.Option, "-", "_")
+	if o.IsList() {
+		before, _ := doc[key].([]string)
+		doc[key] = append(before, s.Values...)
+	} else if len(s.Values) > 0 {
+		doc[key] = s.Values[len(s.Values)-1]
+	}
 }
 
 // teleportCommand has a session, or a sandbox of a server, go on at another server.

@@ -9,19 +9,16 @@ import (
 )
 
 // Store keeps snapshots. There is none here.
-type Store struct{ Limits Limits }
+type Store struct{}
 
-func Open(string) (*Store, error)                                 { return nil, errors.ErrUnsupported }
-func (*Store) Close() error                                       { return nil }
-func (*Store) Add(context.Context, Meta, []Place) (string, error) { return "", errors.ErrUnsupported }
-func (*Store) Get(string) (*Info, error)                          { return nil, errors.ErrUnsupported }
-func (*Store) Find(string) (*Info, error)                         { return nil, errors.ErrUnsupported }
-func (*Store) List() ([]Info, error)                              { return nil, errors.ErrUnsupported }
-func (*Store) Name(string, string) error                          { return errors.ErrUnsupported }
-func (*Store) Remove(string) error                                { return errors.ErrUnsupported }
-func (*Store) Trees(context.Context, string) ([]Tree, error)      { return nil, errors.ErrUnsupported }
-func (*Store) Bytes() (int64, error)                              { return 0, errors.ErrUnsupported }
-func (*Store) Export(context.Context, string, io.Writer) error    { return errors.ErrUnsupported }
+func Open(string) (*Store, error)                              { return nil, errors.ErrUnsupported }
+func (*Store) Close() error                                    { return nil }
+func (*Store) Find(string) (*Info, error)                      { return nil, errors.ErrUnsupported }
+func (*Store) List() ([]Info, error)                           { return nil, errors.ErrUnsupported }
+func (*Store) Name(string, string) error                       { return errors.ErrUnsupported }
+func (*Store) Remove(string) error                             { return errors.ErrUnsupported }
+func (*Store) Bytes() (int64, error)                           { return 0, errors.ErrUnsupported }
+func (*Store) Export(context.Context, string, io.Writer) error { return errors.ErrUnsupported }
 func (*Store) Import(context.Context, io.Reader, Limits) (string, error) {
 	return "", errors.ErrUnsupported
 }

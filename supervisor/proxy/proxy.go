@@ -33,9 +33,6 @@ func Open(n *plan.Network, tell func(status.Attempt)) (*Proxy, error) {
 	return &Proxy{g, port}, nil
 }
 
-// Swap has other rules and limits hold from now on, and ends what they don't allow.
-func (p *Proxy) Swap(n *plan.Network) error { return p.gateway.Swap(n, false) }
-
 // Traffic is what was reached and refused until now.
 func (p *Proxy) Traffic() *status.Traffic {
 	s := p.gateway.Summary()

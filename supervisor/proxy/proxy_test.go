@@ -79,13 +79,6 @@ func TestWhatTheRulesAllow(t *testing.T) {
 	if len(list) != 1 || times != 1 || len(p.Traffic().Attempts) != 2 {
 		t.Errorf("%+v, %d, %+v", list, times, p.Traffic())
 	}
-	other := rules(t, "localhost:1")
-	if err := p.Swap(&other); err != nil {
-		t.Fatal(err)
-	}
-	if got := ask(t, p, at); !strings.Contains(got, " 403 ") {
-		t.Errorf("by other rules: %q", got)
-	}
 }
 
 func TestALimitOfBytesIsTold(t *testing.T) {

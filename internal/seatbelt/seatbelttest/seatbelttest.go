@@ -219,25 +219,6 @@ func (p *Profile) matches(f *node, q Query) bool {
 	return false // what depends on more than a question says
 }
 
-// Words are all texts that the profile itself has, and not its parameters.
-func (p *Profile) Words() (all []string) {
-	var walk func(n *node)
-	walk = func(n *node) {
-		if n.kind == 's' || n.kind == 'r' {
-			all = append(all, n.atom)
-		}
-		for i := range n.list {
-			walk(&n.list[i])
-		}
-	}
-	for i := range p.rules {
-		for j := range p.rules[i].filters {
-			walk(&p.rules[i].filters[j])
-		}
-	}
-	return all
-}
-
 func (n *node) String() string {
 	switch n.kind {
 	case 's':
