@@ -140,7 +140,7 @@ func disobey() {
 		case "console":
 			f, openErr := os.OpenFile("/dev/console", os.O_WRONLY, 0)
 			if err = openErr; err == nil {
-				_, err = f.Write(bytes.Repeat([]byte("\x1b[2Jflood\n"), 50<<10))
+				_, err = f.Write(bytes.Repeat([]byte("\x1b[2Jflood\n"), 8<<10))
 			}
 		case "disk":
 			f, openErr := os.Create(filepath.Join(dir, "huge"))
@@ -161,7 +161,7 @@ func disobey() {
 func TestAGuestThatIsNotOursIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	spec := specHere(t, dir)
-	spec.Policy.DiskLimit, spec.Policy.CPUTime = 32<<20, 10*time.Minute // emulated, all of this takes a while
+	spec.Policy.DiskLimit, spec.Policy.CPUTime, spec.Policy.TimeLimit = 32<<20, 10*time.Minute, 10*time.Minute // emulated, all of this takes a while
 	box := opened(t, spec)
 	tell := func(box backend.Sandbox, word string) {
 		t.Helper()

@@ -187,21 +187,32 @@ func (f Files) Remove(name string) error {
 // Watch is not to be had.
 func (Files) Watch(string, bool) (backend.Watcher, error) { return nil, errors.ErrUnsupported }
 
-// Measure is how much lies in trees, as far as it can be looked at.
+// Measure is how much lies in trees, as far as it can be looked at. Directories are opened by way of their root: on Windows nobody
+// can remove one meanwhile that os.Open has opened.
 func Measure(trees []string) (bytes, files int64) {
-	for _, tree := range trees {
-		_ = filepath.WalkDir(tree, func(_ string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return nil
+	count := func(d fs.DirEntry) {
+		files++
+		if d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				bytes += info.Size()
 			}
-			files++
-			if d.Type().IsRegular() {
-				if info, err := d.Info(); err == nil {
-					bytes += info.Size()
-				}
+		}
+	}
+	for _, tree := range trees {
+		root, err := os.OpenRoot(tree)
+		if err != nil {
+			if info, err := os.Lstat(tree); err == nil {
+				count(fs.FileInfoToDirEntry(info))
+			}
+			continue
+		}
+		_ = fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
+			if err == nil {
+				count(d)
 			}
 			return nil
 		})
+		_ = root.Close()
 	}
 	return bytes, files
 }
