@@ -84,6 +84,7 @@ func Default() []Path {
 	of("R restores it, and runs .First of it", ".RData")
 	of("rbenv gives Ruby its environment from it, and with that what it loads", ".rbenv-vars")
 	of("ctags, which editors start, writes to the file that it names", ".ctags", ".ctags.d", "ctags.d", "~/.config/ctags")
+	of("gtags, which editors start, loads the parsers that it names", "gtags.conf", "obj/gtags.conf", "~/.globalrc")
 	of(whyStart, ".ghci", ".ocamlinit", ".octaverc", "startup.m", ".iex.exs", ".erlang", ".psysh.php")
 	of(whySwitch,
 		"rust-toolchain", "rust-toolchain.toml", "lean-toolchain", "global.json", ".bazeliskrc", ".bazelversion", "tools/bazel", ".tool-versions",
@@ -117,7 +118,8 @@ func Default() []Path {
 		"husky.config.js", ".config/husky", ".overcommit.yml", ".local-overcommit.yml", ".lefthook", ".lefthook-local")
 	of(whyTool,
 		".npmrc", ".yarnrc.yml", ".yarn/releases", ".yarn/plugins", ".pypirc", ".yarnrc", ".pnpmfile.cjs", ".pnpmfile.mjs", ".bunfig.toml",
-		"bunfig.toml", "uv.toml", "nuget.config", "NuGet.config", "NuGet.Config", ".gemrc", ".pip/pip.conf", ".config/pip/pip.conf", ".condarc")
+		"bunfig.toml", "uv.toml", "nuget.config", "NuGet.config", "NuGet.Config", ".gemrc", ".bundle/config", "pdm.toml", ".pixi/config.toml",
+		".pip/pip.conf", ".config/pip/pip.conf", ".condarc")
 	// Not the directories: what builds leave in them is nobody's settings.
 	of(whyBuild,
 		".cargo/config.toml", ".cargo/config", ".m2/settings.xml", ".mvn/extensions.xml", ".mvn/settings.xml", ".mvn/maven-user.properties",
