@@ -115,7 +115,7 @@ var groups = []group{
 		"it keeps what a backend has built, whoever asks for it and however"},
 	{"sockets", []string{"internal/sockets"}, []string{"configuration"},
 		"how a server is reached, whatever is asked of it"},
-	{"E2B", []string{"internal/e2b"}, []string{"trees of files", "leaves", "configuration", "seam", "sandboxes", "mock"},
+	{"E2B", []string{"internal/e2b"}, []string{"trees of files", "leaves", "sockets", "configuration", "seam", "sandboxes", "mock"},
 		"another way to ask for the same sandboxes; who may, and for what, the server says"},
 	{"server", []string{"internal/serve"}, []string{"E2B", "trees of files", "leaves", "configuration", "seam", "sandboxes", "snapshots", "sockets", "pools", "mock", "changes", "review"},
 		"it is how sandboxes are asked for from outside of the program"},

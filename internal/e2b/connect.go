@@ -187,7 +187,7 @@ func unary[In, Out any](do func(context.Context, *call, *In) (*Out, error)) func
 			return do(ctx, c, &in)
 		}()
 		if err == nil {
-			reply(&prompt{c}, http.StatusOK, out)
+			reply(c.prompt(), http.StatusOK, out)
 			return nil
 		}
 		if f := unspoken(err); f != nil {
@@ -255,7 +255,7 @@ func (s *sender) write(flags byte, v any) error {
 	}
 	s.begin()
 	envelope := binary.BigEndian.AppendUint32([]byte{flags}, uint32(len(text)))
-	_, err = (&prompt{s.c}).Write(append(envelope, text...))
+	_, err = s.c.prompt().Write(append(envelope, text...))
 	return err
 }
 

@@ -71,7 +71,7 @@ func (s *Server) readFile(c *call) error {
 		return plain(err)
 	}
 	defer f.Close()
-	filetree.Serve(&prompt{c}, c.Request, f, info.ModTime())
+	filetree.Serve(c.prompt(), c.Request, f, info.ModTime())
 	return nil
 }
 

@@ -9,12 +9,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/sandboxes"
+	"github.com/confine-run/confine/internal/sockets"
 )
 
 // Home is where commands start, and relative names of files begin.
@@ -293,34 +293,11 @@ func (c *call) read(v any) error {
 }
 
 // patient is the body, which may take as long as it likes as long as something comes.
-func (c *call) patient(wait time.Duration) io.ReadCloser { return &patient{c, wait} }
-
-type patient struct {
-	c    *call
-	wait time.Duration
+func (c *call) patient(wait time.Duration) *sockets.Patient {
+	return &sockets.Patient{ReadCloser: c.Body, Control: c.control, Wait: wait, Late: &failure{http.StatusRequestTimeout, "nothing came for too long"}}
 }
-
-func (p *patient) Read(b []byte) (int, error) {
-	_ = p.c.control.SetReadDeadline(time.Now().Add(p.wait))
-	n, err := p.c.Body.Read(b)
-	if err == io.EOF { // what is waited for behind it has no deadline
-		_ = p.c.control.SetReadDeadline(time.Time{})
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = &failure{http.StatusRequestTimeout, "nothing came for too long"}
-	}
-	return n, err
-}
-
-func (p *patient) Close() error { return p.c.Body.Close() }
 
 // prompt is the answer, of which the client takes something in time.
-type prompt struct{ c *call }
-
-func (p *prompt) Header() http.Header  { return p.c.w.Header() }
-func (p *prompt) WriteHeader(code int) { p.c.w.WriteHeader(code) }
-
-func (p *prompt) Write(b []byte) (int, error) {
-	_ = p.c.control.SetWriteDeadline(time.Now().Add(p.c.server.WriteTime))
-	return p.c.w.Write(b)
+func (c *call) prompt() *sockets.Prompt {
+	return &sockets.Prompt{ResponseWriter: c.w, Control: c.control, Wait: c.server.WriteTime}
 }

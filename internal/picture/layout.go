@@ -331,21 +331,29 @@ func (d *drawing) attempt(s *section, run *Run, class, name, says, hint string, 
 	d.Height += rowHeight
 }
 
-func (d *drawing) network(run *Run) {
-	hosts := run.hosts()
-	if len(hosts) == 0 {
+// listed has a row for each of n, and for those beyond most one that counts them.
+func (d *drawing) listed(title string, n, most int, one, many string, draw func(s *section, i int)) {
+	if n == 0 {
 		return
 	}
-	s := d.heading("Network")
-	for i := range hosts {
-		if i == mostHosts && len(hosts) > mostHosts+1 {
-			d.more(s, len(hosts)-i, "host", "hosts")
+	s := d.heading(title)
+	for i := range n {
+		if i == most && n > most+1 {
+			s.Rows = append(s.Rows, drawnRow{Y: d.Height, X: 16, Name: "and " + plural(int64(n-i), "further "+one, "further "+many), Class: "more"})
+			d.Height += rowHeight
 			return
 		}
+		draw(s, i)
+	}
+}
+
+func (d *drawing) network(run *Run) {
+	hosts := run.hosts()
+	d.listed("Network", len(hosts), mostHosts, "host", "hosts", func(s *section, i int) {
 		a := &hosts[i]
 		class, says, hint := verdictClass(a)
 		d.attempt(s, run, class, a.What, says, hint, a.FirstMS, a.LastMS)
-	}
+	})
 }
 
 func verdictClass(a *status.Attempt) (class, says, hint string) {
@@ -362,25 +370,12 @@ func verdictClass(a *status.Attempt) (class, says, hint string) {
 	return "ok", says, ""
 }
 
-func (d *drawing) more(s *section, n int, one, many string) {
-	s.Rows = append(s.Rows, drawnRow{Y: d.Height, X: 16, Name: "and " + plural(int64(n), "further "+one, "further "+many), Class: "more"})
-	d.Height += rowHeight
-}
-
 func (d *drawing) refused(run *Run) {
 	all := run.refusals()
-	if len(all) == 0 {
-		return
-	}
-	s := d.heading("Refused calls and files")
-	for i := range all {
-		if i == mostKinds && len(all) > mostKinds+1 {
-			d.more(s, len(all)-i, "kind", "kinds")
-			return
-		}
+	d.listed("Refused calls and files", len(all), mostKinds, "kind", "kinds", func(s *section, i int) {
 		v := &all[i]
 		d.attempt(s, run, "bad", v.What, strings.TrimSpace("refused "+times(v.Count)), v.Hint, v.FirstMS, v.LastMS)
-	}
+	})
 }
 
 func (d *drawing) processes(run *Run) {

@@ -96,7 +96,7 @@ func (s changeRoutes) diff(c *call) error {
 	}
 	c.w.Header().Set("Content-Type", kind)
 	c.w.Header().Set("X-Content-Type-Options", "nosniff")
-	to := &streamed{to: &prompt{c}}
+	to := &streamed{to: c.prompt()}
 	return to.failed(r.Diff(to, query["path"], o))
 }
 

@@ -399,7 +399,7 @@ func (s processRoutes) stdin(c *call) error {
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
 	go c.watch(ctx, cancel)
-	n, err := p.WriteInput(ctx, &patient{c, c.Body})
+	n, err := p.WriteInput(ctx, c.patient())
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/filetree"
+	"github.com/confine-run/confine/internal/sockets"
 )
 
 // entryDoc is a file as a list has it.
@@ -90,7 +92,7 @@ func (s fileRoutes) readFile(c *call) error {
 		return watchFiles(c, files, name, query.Has("deep") && query.Get("deep") != "0")
 	case query.Has("tar"):
 		c.w.Header().Set("Content-Type", "application/x-tar")
-		began, err := filetree.Pack(files, name, &prompt{c})
+		began, err := filetree.Pack(files, name, c.prompt())
 		if err != nil && began {
 			panic(http.ErrAbortHandler) // after its beginning only the cut can tell
 		}
@@ -108,19 +110,13 @@ func (s fileRoutes) readFile(c *call) error {
 		return err
 	}
 	defer f.Close()
-	filetree.Serve(&prompt{c}, c.Request, f, info.ModTime())
+	filetree.Serve(c.prompt(), c.Request, f, info.ModTime())
 	return nil
 }
 
 // prompt is a response whose client takes something once a minute at least.
-type prompt struct{ c *call }
-
-func (p *prompt) Header() http.Header  { return p.c.w.Header() }
-func (p *prompt) WriteHeader(code int) { p.c.w.WriteHeader(code) }
-
-func (p *prompt) Write(b []byte) (int, error) {
-	_ = p.c.control.SetWriteDeadline(time.Now().Add(writeTime))
-	return p.c.w.Write(b)
+func (c *call) prompt() *sockets.Prompt {
+	return &sockets.Prompt{ResponseWriter: c.w, Control: c.control, Wait: writeTime}
 }
 
 func entry(c *call, code int, files backend.Files, name string) error {
@@ -158,7 +154,7 @@ func (s fileRoutes) writeFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	body := &patient{c, c.Body}
+	body := c.patient()
 	switch {
 	case query.Has("dir"):
 		err = filetree.MakeAll(files, name)

@@ -62,7 +62,7 @@ func (s *Server) once(do func(*call) error) func(*call) error {
 		if err := c.bodies.take(c); err != nil {
 			return err
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(c.w, &patient{c, c.Body}, maxBody))
+		body, err := io.ReadAll(http.MaxBytesReader(c.w, c.patient(), maxBody))
 		if err != nil {
 			return err
 		}

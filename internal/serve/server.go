@@ -10,7 +10,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -285,7 +284,7 @@ func (c *call) read(v any) error {
 	if err := c.bodies.take(c); err != nil {
 		return err
 	}
-	d := json.NewDecoder(http.MaxBytesReader(c.w, &patient{c, c.Body}, maxBody))
+	d := json.NewDecoder(http.MaxBytesReader(c.w, c.patient(), maxBody))
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
 	if err == nil {
@@ -305,26 +304,10 @@ func (c *call) read(v any) error {
 	return err
 }
 
-// patient reads a body that may take as long as it likes, as long as something comes. What is waited for behind its end has no
-// deadline: one that passed would cancel the request.
-type patient struct {
-	c    *call
-	body io.ReadCloser
+// patient is the body, which may take as long as it likes.
+func (c *call) patient() *sockets.Patient {
+	return &sockets.Patient{ReadCloser: c.Body, Control: c.control, Wait: bodyTime, Late: fail(http.StatusRequestTimeout, codeBadRequest, "nothing came for 30 seconds")}
 }
-
-func (p *patient) Read(b []byte) (int, error) {
-	_ = p.c.control.SetReadDeadline(time.Now().Add(bodyTime))
-	n, err := p.body.Read(b)
-	if err == io.EOF {
-		_ = p.c.control.SetReadDeadline(time.Time{})
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fail(http.StatusRequestTimeout, codeBadRequest, "nothing came for 30 seconds")
-	}
-	return n, err
-}
-
-func (p *patient) Close() error { return p.body.Close() }
 
 // streams says whether the client asks for frames.
 func (c *call) streams() bool { return strings.Contains(c.Header.Get("Accept"), ndjson) }

@@ -91,7 +91,7 @@ func (s snapshotRoutes) download(c *call) error {
 	if c.Method == http.MethodHead {
 		return nil
 	}
-	to := &streamed{to: &prompt{c}}
+	to := &streamed{to: c.prompt()}
 	return to.failed(all.Export(c.Context(), in.ID, to))
 }
 
@@ -117,7 +117,7 @@ func (s *streamed) failed(err error) error {
 
 // upload takes a bundle, which has to be that of the ID in the path.
 func (s snapshotRoutes) upload(c *call) error {
-	in, made, err := s.Manager.Snapshots(c.owner).Import(c.Context(), c.PathValue("snapshot"), &steady{from: &patient{c, c.Body}, began: time.Now()})
+	in, made, err := s.Manager.Snapshots(c.owner).Import(c.Context(), c.PathValue("snapshot"), &steady{from: c.patient(), began: time.Now()})
 	if err != nil {
 		return err
 	}
