@@ -271,14 +271,14 @@ func (c *Command) Flags() (all []config.Option) {
 // Separators count as one: --rlimit_as of nsjail is --rlimit-as of firejail. What has a dash
 // and one letter is the short form. None of them is an option of ours.
 var peers = [...]struct{ names, hint string }{
-	{"net network disable-clone-newnet iface N", "there is no network unless --allow-network HOST names whom the command may reach; --allow-network all is the network as it is"},
+	{"net network disable-clone-newnet iface N block-net", "there is no network unless --allow-network HOST names whom the command may reach; --allow-network all is the network as it is"},
 	{"allow-net", "--allow-network HOST[:PORT] allows a host, --allow-network all the network as it is"},
-	{"share-net", "--allow-network all is the network as it is"},
+	{"share-net unrestricted-network", "--allow-network all is the network as it is"},
 	{"unshare-net unshare-all unshare-user unshare-user-try unshare-pid unshare-ipc unshare-uts unshare-cgroup unshare-cgroup-try unshare " +
 		"netns ipc-namespace noroot as-pid-1 die-with-parent new-session init rm cleanup private-dev private-tmp nonewprivs no-new-privileges nosound x11",
 		"leave it out: that is how each run is"},
-	{"bind bind-try dev-bind dev-bind-try bindmount B rw read-write whitelist", "--allow-write PATH shows PATH and lets the command write there; --mount SRC:DST:rw shows it elsewhere"},
-	{"ro-bind ro-bind-try bindmount-ro R ro allow-path", "--allow-read PATH shows PATH; --mount SRC:DST:ro shows it elsewhere"},
+	{"bind bind-try dev-bind dev-bind-try bindmount B rw rwx read-write write whitelist", "--allow-write PATH shows PATH and lets the command write there; --mount SRC:DST:rw shows it elsewhere"},
+	{"ro-bind ro-bind-try bindmount-ro R ro rox read allow-path", "--allow-read PATH shows PATH; --mount SRC:DST:ro shows it elsewhere"},
 	{"volume v", "--mount SRC:DST:ro or --mount SRC:DST:rw; --allow-read PATH and --allow-write PATH show a place under its own name"},
 	{"read-only remount-ro", "everything is read-only, but for what --allow-write PATH, --workdir or --overlay PATH makes writable"},
 	{"blacklist", "--deny GLOB hides what a rule would show"},
@@ -293,9 +293,9 @@ var peers = [...]struct{ names, hint string }{
 	{"env-file", "--env NAME=VALUE for each, or set = {…} below [sandbox.env] in a file for --config"},
 	{"unsetenv clearenv env-clear", "leave it out: only a few variables are passed on unless --env or --keep-env says so"},
 	{"full-env preserve-env E", "--keep-env passes all variables on"},
-	{"memory mem cg-mem cgroup-mem-max memory-max rlimit-as as ulimit-v", "--memory-limit SIZE is for all of the command's processes together"},
+	{"memory mem max-memory cg-mem cgroup-mem-max memory-max rlimit-as as ulimit-v", "--memory-limit SIZE is for all of the command's processes together"},
 	{"memory-swap memory-swappiness", "leave it out: --memory-limit SIZE covers swap where the kernel can"},
-	{"pids-limit pids tasks-max cgroup-pids-max rlimit-nproc nproc", "--processes N limits the processes and threads of the command"},
+	{"pids-limit pids max-processes tasks-max cgroup-pids-max rlimit-nproc nproc", "--processes N limits the processes and threads of the command"},
 	{"rlimit-nofile nofile open-files", "--file-descriptors N limits the open files of a process"},
 	{"rlimit-fsize fsize", "--max-file-size SIZE limits a single file, --disk-limit SIZE all that is written"},
 	{"rlimit-cpu max-cpu time", "--cpu-time DURATION is of all processes together, --time-limit DURATION the wall clock"},
@@ -312,7 +312,10 @@ var peers = [...]struct{ names, hint string }{
 	{"it i interactive pty", "leave it out: the command gets a terminal when you have one; --tty always makes one"},
 	{"meta json-status-fd info-fd", "--report FILE or --report fd:N writes the report"},
 	{"quiet silent really-quiet q s", "--log quiet"},
-	{"verbose V", "--log verbose"},
+	{"verbose V sandbox-log", "--log verbose"},
+	{"sandbox", "leave it out: each run is confined; --profile NAME says by which profile"},
+	{"settings", "--config FILE reads a file"},
+	{"best-effort", "--allow-partial CAPABILITY,… accepts what the host can't enforce"},
 	{"allow-all A", "--profile permissive --allow-network all allows most of what there is to allow"},
 	{"hostname name entrypoint detach d device gpus", "there is nothing like it here: leave it out"},
 }
