@@ -3,14 +3,21 @@ package e2b
 import (
 	"compress/flate"
 	"compress/gzip"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"mime"
 	"net/http"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/confine-run/confine/internal/filetree"
 )
@@ -18,6 +25,38 @@ import (
 func (s *Server) health(c *call) error {
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// signed finds the sandbox for whose files a URL was signed, by ?signature: whoever has its token signs what may be done with one path, as
+// which user, and perhaps until when. Without it, or with a wrong one, there is none.
+func (s *Server) signed(r *http.Request) (id string) {
+	query := r.URL.Query()
+	said := query.Get("signature")
+	if said == "" || r.URL.Path != "/files" || r.Header.Get("X-Access-Token") != "" {
+		return ""
+	}
+	operation := "read"
+	if r.Method == http.MethodPost {
+		operation = "write"
+	}
+	before, after := query.Get("path")+":"+operation+":"+query.Get("username")+":", ""
+	if until := query.Get("signature_expiration"); until != "" {
+		at, err := strconv.ParseInt(until, 10, 64)
+		if err != nil || time.Now().Unix() > at {
+			return ""
+		}
+		after = ":" + until
+	}
+	s.mu.Lock()
+	ids := slices.Collect(maps.Keys(s.boxes))
+	s.mu.Unlock()
+	for _, one := range ids { // all of them, whichever it is
+		sum := sha256.Sum256([]byte(before + s.token(one) + after))
+		if hmac.Equal([]byte(said), []byte("v1_"+base64.RawStdEncoding.EncodeToString(sum[:]))) {
+			id = one
+		}
+	}
+	return id
 }
 
 // writeInfo is a file that was written.

@@ -46,7 +46,8 @@ func TestNothingOfAnother(t *testing.T) {
 			}
 		}
 	}
-	for _, do := range []string{"GET /sandboxes/" + id, "DELETE /sandboxes/" + id, "POST /sandboxes/" + id + "/timeout", "POST /sandboxes/" + id + "/refreshes", "POST /v2/sandboxes/" + id + "/connect"} {
+	for _, do := range []string{"GET /sandboxes/" + id, "DELETE /sandboxes/" + id, "POST /sandboxes/" + id + "/timeout", "POST /sandboxes/" + id + "/refreshes", "POST /v2/sandboxes/" + id + "/connect",
+		"POST /sandboxes/" + id + "/fork", "POST /sandboxes/" + id + "/snapshots", "PUT /sandboxes/" + id + "/network", "GET /sandboxes/" + id + "/metrics"} {
 		status, text := c.text(&request{Do: do, Head: map[string]string{"X-API-Key": "{key}"}, Body: "{}"})
 		if status != 404 || !strings.Contains(text, `"code":404`) {
 			t.Errorf("%s: %d %s", do, status, text)
@@ -56,6 +57,9 @@ func TestNothingOfAnother(t *testing.T) {
 		}
 	}
 	if _, text := c.text(&request{Do: "GET /v2/sandboxes", Head: map[string]string{"X-API-Key": "{key}"}}); strings.Contains(text, id) || !strings.Contains(text, own) || strings.Contains(text, "AccessToken") {
+		t.Error(text)
+	}
+	if _, text := c.text(&request{Do: "GET /sandboxes/metrics?sandbox_ids=" + id + "," + own, Head: map[string]string{"X-API-Key": "{key}"}}); strings.Contains(text, id) || !strings.Contains(text, own) {
 		t.Error(text)
 	}
 	if status, _ := c.text(&request{Do: "GET /v2/sandboxes?nextToken=" + id, Head: map[string]string{"X-API-Key": "{key}"}}); status != 400 {
@@ -77,7 +81,7 @@ func TestQuotasAndWhatIsNotHad(t *testing.T) {
 	key := map[string]string{"X-API-Key": "{key}"}
 	for message, want := range map[string]int{
 		`{"templateID": "none"}`: 404, `{"templateID": "base", "timeout": -1}`: 400, `{"templateID": "base", "timeout": 99999999999}`: 400, `{"templateID": "base", "timeout": "x"}`: 400,
-		`{"templateID": "base", "autoPause": true}`: 400, `{"templateID": "base", "mcp": {"x": {}}}`: 400, `{"templateID": "base", "network": {"allowOut": ["x"]}}`: 400,
+		`{"templateID": "base", "autoPause": true}`: 400, `{"templateID": "base", "mcp": {"x": {}}}`: 400, `{"templateID": "base", "network": {"dnsServers": ["192.0.2.1"]}}`: 400,
 		`{"templateID": "base", "volumeMounts": [{}]}`: 400, `{"templateID": "base", "iam": {"tokens": {}}}`: 400, `{"templateID": "base", "envVars": {"A=": "x"}}`: 400,
 		`{"templateID": "base", "metadata": {"": "x"}}`: 400, `{"templateID": "base", "metadata": {"x": "` + strings.Repeat("x", 300) + `"}}`: 400, `[`: 400, ``: 400,
 	} {
@@ -98,7 +102,8 @@ func TestQuotasAndWhatIsNotHad(t *testing.T) {
 		t.Error(status, text)
 	}
 	for do, want := range map[string]int{
-		"POST /sandboxes/{id}/pause": 501, "POST /sandboxes/{id}/snapshots": 501, "POST /sandboxes/{id}/fork": 501, "PUT /sandboxes/{id}/network": 501, "GET /sandboxes/{id}/metrics": 501,
+		"POST /sandboxes/{id}/pause": 501, "GET /sandboxes/{id}/logs": 501, "POST /sandboxes/{id}/snapshots": 400, "POST /sandboxes/{id}/fork": 400, "PUT /sandboxes/{id}/network": 400,
+		"GET /snapshots?limit=0": 400, "DELETE /templates/base": 404, "DELETE /templates/base/nosuch": 404, "GET /templates/aliases/nosuch": 404,
 		"GET /templates": 501, "POST /v3/templates": 501, "GET /volumes": 501, "GET /nothing": 404, "POST /process.Process/None": 404, "PUT /files": 404,
 		"GET /v2/sandboxes?limit=0": 400, "GET /v2/sandboxes?limit=x": 400, "GET /v2/sandboxes?metadata=%25zz": 400, "GET /v2/sandboxes?startedAfter=x": 400,
 	} {

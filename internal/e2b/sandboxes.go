@@ -29,7 +29,7 @@ type newSandbox struct {
 	AutoResume *struct {
 		Enabled bool `json:"enabled"`
 	} `json:"autoResume"`
-	Network map[string]any `json:"network"`
+	Network Rules          `json:"network"`
 	IAM     map[string]any `json:"iam"`
 	MCP     map[string]any `json:"mcp"`
 	Volumes []any          `json:"volumeMounts"`
@@ -84,7 +84,7 @@ func (s *Server) create(c *call) error {
 		return err
 	}
 	for what, asked := range map[string]bool{
-		"pausing": d.AutoPause || d.AutoResume != nil && d.AutoResume.Enabled, "network rules": len(d.Network) > 0, "iam": len(d.IAM) > 0,
+		"pausing": d.AutoPause || d.AutoResume != nil && d.AutoResume.Enabled, "iam": len(d.IAM) > 0,
 		"mcp": len(d.MCP) > 0, "volumes": len(d.Volumes) > 0,
 	} {
 		if asked {
@@ -105,15 +105,19 @@ func (s *Server) create(c *call) error {
 	if err != nil {
 		return &failure{http.StatusBadRequest, err.Error()}
 	}
-	spec, err := s.Spec(d.TemplateID, d.Internet)
+	if d.Internet != nil {
+		d.Network.Internet = d.Internet
+	}
+	template, from := snapshotRoutes{s}.from(c.owner, d.TemplateID)
+	spec, err := s.Spec(template, &d.Network)
 	if err != nil {
 		return err
 	}
-	made, err := s.Manager.Create(c.Context(), c.owner, sandboxes.Request{Spec: spec, Labels: d.Metadata, Env: env, Lifetime: timeout})
+	made, err := s.Manager.Create(c.Context(), c.owner, sandboxes.Request{Spec: spec, Labels: d.Metadata, Env: env, Lifetime: timeout, From: from})
 	if err != nil {
 		return err
 	}
-	b := &box{Sandbox: made, template: d.TemplateID, spec: spec, started: map[int]*processConfig{}, watchers: map[string]*poll{}}
+	b := newBox(made, template, spec)
 	info, err := made.Files().Stat(Home)
 	if err != nil {
 		made.Close(sandboxes.CauseFailed, "it has no home directory")
@@ -249,6 +253,16 @@ func (s *Server) connect(c *call) error {
 // maxPage is how many sandboxes one answer has.
 const maxPage = 100
 
+func limitOf(query url.Values) (limit int, err error) {
+	if !query.Has("limit") {
+		return maxPage, nil
+	}
+	if limit, err = strconv.Atoi(query.Get("limit")); err != nil || limit < 1 || limit > maxPage {
+		return 0, &failure{http.StatusBadRequest, "limit is not between 1 and 100"}
+	}
+	return limit, nil
+}
+
 // list shows the owner's, by ?metadata, ?state, ?template, ?startedAfter and ?order; after ?limit of them X-Next-Token says how to ask for more.
 func (s *Server) list(c *call) error {
 	query := c.URL.Query()
@@ -256,11 +270,9 @@ func (s *Server) list(c *call) error {
 	if err != nil {
 		return err
 	}
-	limit := maxPage
-	if word := query.Get("limit"); word != "" {
-		if limit, err = strconv.Atoi(word); err != nil || limit < 1 || limit > maxPage {
-			return &failure{http.StatusBadRequest, "limit is not between 1 and 100"}
-		}
+	limit, err := limitOf(query)
+	if err != nil {
+		return err
 	}
 	var after time.Time
 	if word := query.Get("startedAfter"); word != "" {

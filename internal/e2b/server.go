@@ -35,8 +35,10 @@ type Options struct {
 	// Admit refuses requests from where none may come, and Owner says whose request it is, by its key.
 	Admit func(*http.Request) error
 	Owner func(*http.Request) (sandboxes.Owner, error)
-	// Spec is what a sandbox of a template is to be. Its home is [Home].
-	Spec func(template string, internet *bool) (*backend.Spec, error)
+	// Template says whether there is one of a name.
+	Template func(name string) bool
+	// Spec is what a sandbox of a template is to be, with a network by the rules. Its home is [Home].
+	Spec func(template string, rules *Rules) (*backend.Spec, error)
 	// Request takes one owner's share of the requests that are under way, Large of those with a document of more than 64 KiB, until done
 	// is called; not ok: it has enough of them.
 	Request, Large func(sandboxes.Owner, *http.Request) (done func(), ok bool)
@@ -49,8 +51,9 @@ type Options struct {
 // Server is the API as a handler.
 type Server struct {
 	Options
-	mux http.Handler
-	key [32]byte // tokens of sandboxes are made with it
+	mux     http.Handler
+	key     [32]byte // tokens of sandboxes are made with it
+	origins origins
 
 	mu    sync.Mutex
 	boxes map[string]*box // those that stand
@@ -72,6 +75,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.Serve
 
 // routes are all that there is, and what is known to E2B's SDKs and isn't there.
 func (s *Server) routes() map[string]http.HandlerFunc {
+	kept, live := snapshotRoutes{s}, liveRoutes{s}
 	routes := map[string]http.HandlerFunc{
 		"/":                                 s.owned(func(*call) error { return &failure{http.StatusNotFound, "there is nothing at this path"} }),
 		"POST /sandboxes":                   s.owned(s.create),
@@ -84,14 +88,21 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		"POST /sandboxes/{id}/refreshes":    s.owned(s.refresh),
 		"POST /sandboxes/{id}/connect":      s.owned(s.connect),
 		"POST /v2/sandboxes/{id}/connect":   s.owned(s.connect),
+		"POST /sandboxes/{id}/fork":         s.owned(kept.fork),
+		"POST /sandboxes/{id}/snapshots":    s.owned(kept.take),
+		"PUT /sandboxes/{id}/network":       s.owned(live.setNetwork),
+		"GET /sandboxes/{id}/metrics":       s.owned(live.metrics),
+		"GET /sandboxes/metrics":            s.owned(live.allMetrics),
+		"GET /snapshots":                    s.owned(kept.list),
+		"DELETE /templates/{template...}":   s.owned(kept.drop),
+		"GET /templates/aliases/{alias...}": s.owned(kept.alias),
 		"GET /health":                       s.inside(s.health),
 		"GET /files":                        s.inside(s.readFile),
 		"POST /files":                       s.inside(s.writeFiles),
 		"POST /process.Process/StreamInput": s.inside(s.streamInput),
 	}
 	for _, path := range []string{
-		"POST /sandboxes/{id}/pause", "POST /sandboxes/{id}/resume", "POST /sandboxes/{id}/fork", "POST /sandboxes/{id}/snapshots", "PUT /sandboxes/{id}/network",
-		"GET /sandboxes/{id}/metrics", "GET /sandboxes/{id}/logs", "GET /v2/sandboxes/{id}/logs", "GET /sandboxes/metrics", "GET /snapshots", "/templates", "/templates/", "/v2/templates",
+		"POST /sandboxes/{id}/pause", "POST /sandboxes/{id}/resume", "GET /sandboxes/{id}/logs", "GET /v2/sandboxes/{id}/logs", "/templates", "/templates/", "/v2/templates",
 		"/v3/templates", "/volumes", "/volumes/", "/secrets", "/secrets/",
 	} {
 		routes[path] = s.owned(func(*call) error {
@@ -117,6 +128,12 @@ type box struct {
 	mu       sync.Mutex
 	started  map[int]*processConfig // those that run
 	watchers map[string]*poll
+	measured time.Time // when somebody asked for its metrics, and how much CPU time it had used then
+	cpu      time.Duration
+}
+
+func newBox(made *sandboxes.Sandbox, template string, spec *backend.Spec) *box {
+	return &box{Sandbox: made, template: template, spec: spec, started: map[int]*processConfig{}, watchers: map[string]*poll{}, measured: made.Created}
 }
 
 // call is a request whose owner, or whose sandbox, is known.
@@ -200,7 +217,9 @@ func (s *Server) inside(do func(*call) error) http.HandlerFunc {
 		c := &call{Request: r, w: w, control: http.NewResponseController(w), server: s}
 		err := s.Admit(r)
 		id := r.Header.Get("E2b-Sandbox-Id")
-		if err == nil && (id == "" || !hmac.Equal([]byte(r.Header.Get("X-Access-Token")), []byte(s.token(id)))) {
+		if signed := s.signed(r); err == nil && signed != "" {
+			id = signed
+		} else if err == nil && (id == "" || !hmac.Equal([]byte(r.Header.Get("X-Access-Token")), []byte(s.token(id)))) {
 			err = &failure{http.StatusUnauthorized, "a sandbox and its access token are needed: the headers E2b-Sandbox-Id and X-Access-Token"}
 		}
 		if port := r.Header.Get("E2b-Sandbox-Port"); err == nil && port != "" && port != envdPort {

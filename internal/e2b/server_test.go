@@ -88,7 +88,11 @@ func newServer(t *testing.T) *client {
 			}
 			return sandboxes.Owner(name), nil
 		},
-		Spec: func(template string, _ *bool) (*backend.Spec, error) {
+		Template: func(name string) bool { return name == "base" },
+		Spec: func(template string, rules *Rules) (*backend.Spec, error) {
+			if _, _, err := rules.Words(); err != nil {
+				return nil, err
+			}
 			if template != "base" {
 				return nil, &failure{http.StatusNotFound, "template not found"}
 			}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -61,7 +62,7 @@ func newE2B(s *Server) *e2bSide {
 		Large: func(owner sandboxes.Owner, _ *http.Request) (func(), bool) {
 			return s.bodies.share.take(owner, maxBody, maxBodies)
 		},
-		Spec: side.spec,
+		Template: template, Spec: side.spec,
 		Explain: func(err error) (int, string) {
 			p := problemOf(err)
 			if p.Hint != "" {
@@ -104,16 +105,28 @@ func (s *e2bSide) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// spec is what a template is: "base" is what requests get that name no profile, any other name is that of a profile. Its home
-// is a private place.
-func (s *e2bSide) spec(template string, internet *bool) (*backend.Spec, error) {
+// template says whether there is one: "base" is what requests get that name no profile, any other name is that of a profile.
+func template(name string) bool {
+	return name == "" || name == e2b.Base || slices.Contains(config.Profiles(), name)
+}
+
+// spec is what a template is, with a network by the rules. Its home is a private place.
+func (s *e2bSide) spec(name string, rules *e2b.Rules) (*backend.Spec, error) {
 	doc := policyDoc{}
-	switch {
-	case template == "" || template == "base":
-	case slices.Contains(config.Profiles(), template):
-		doc["profile"] = []byte(`"` + template + `"`)
-	default:
-		return nil, fail(http.StatusNotFound, codeNotFound, "template '"+template+"' not found").hint(`it is "base", or a profile: ` + strings.Join(config.Profiles(), ", "))
+	if !template(name) {
+		return nil, fail(http.StatusNotFound, codeNotFound, "template '"+name+"' not found").hint(`it is "base", a profile, or a snapshot: ` + strings.Join(config.Profiles(), ", "))
+	}
+	if name != "" && name != e2b.Base {
+		doc["profile"] = []byte(`"` + name + `"`)
+	}
+	allow, deny, err := rules.Words()
+	if err != nil {
+		return nil, err
+	}
+	for option, words := range map[string][]string{"allow_network": allow, "deny_network": deny} {
+		if words != nil {
+			doc[option], _ = json.Marshal(words) // plain data
+		}
 	}
 	spec, err := s.Server.spec(doc, "")
 	if err != nil {
@@ -121,14 +134,10 @@ func (s *e2bSide) spec(template string, internet *bool) (*backend.Spec, error) {
 	}
 	s.lift(spec)
 	p := spec.Policy
-	if internet != nil {
-		if *internet && !p.Network.All {
-			return nil, fail(http.StatusBadRequest, codePolicy, "allow_internet_access: the policy of this template does not allow all of the network").hint("leave it away: the network is as the template's policy says")
-		}
-		if !*internet {
-			p.Network.All, p.Network.Allow = false, nil
-		}
+	if i := rules.Internet; i != nil && *i && !p.Network.All && !slices.Contains(p.Network.Allow, "*") {
+		return nil, fail(http.StatusBadRequest, codePolicy, "allow_internet_access: the policy of this template does not allow all of the network").hint("leave it away: the network is as the template's policy says")
 	}
+	p.Network.Log = !p.Network.All // a gateway hears what is tried, so that the rules can be others later
 	size := int64(homeSize)
 	if p.DiskLimit > 0 {
 		size = min(size, p.DiskLimit)
