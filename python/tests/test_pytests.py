@@ -135,10 +135,13 @@ def test_what_ends_a_run_has_its_status_and_code(line: str, policy: dict[str, An
 
 def test_more_processes_than_there_may_be() -> None:
     many = "import threading, time\n    for _ in range(40): threading.Thread(target=time.sleep, args=(0.2,)).start()"
-    assert run(body(many), pids_max=100)["status"] == "OK"
+    enough = run(body(many), pids_max=100)
+    assert enough["status"] == "OK"
+    assert "hit" not in enough["enforced"]["tasks"]
     result = run(body(many), pids_max=32)
     assert (result["status"], result["rc"]) == ("FAILED", 1)
     assert "can't start new thread" in result["stdout"]
+    assert result["enforced"]["tasks"]["hit"] is True
 
 
 def test_more_files_than_there_may_be() -> None:

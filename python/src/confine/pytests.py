@@ -92,7 +92,8 @@ class SandboxResultV2(TypedDict):
     """How a run of tests ended.
 
     enforced has a line for each capability: requested, applied, details; enabled, effective, fallback_reason, mechanism; of the
-    policy over system calls policy_kind and version; and under denied what was refused, where something was.
+    policy over system calls policy_kind and version; hit, where a limit was reached that doesn't end a run; and under denied what was
+    refused, where something was.
     """
 
     version: int
@@ -259,6 +260,8 @@ def _ledger(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
         details="a restricted token, on Windows",
         fallback_reason="platform_not_supported" if _flag(_RESTRICTED_FLAG) else "",
     )
+    for name in report.get("limits_hit", []):
+        lines.setdefault(name, _line())["hit"] = True
     for violation in report.get("violations", []):
         name = {"syscall": "syscalls", "network": "network"}.get(violation.get("kind"), "filesystem")
         denied = {key: violation[key] for key in ("what", "count", "rule") if key in violation}
