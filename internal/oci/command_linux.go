@@ -22,6 +22,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 // Usage is what help says.
@@ -70,7 +71,7 @@ func Main(args []string, backends func(*config.Policy) backend.Backend) int {
 	code, err := r.main(args)
 	if err != nil {
 		r.log.error(err.Error())
-		fmt.Fprintln(os.Stderr, "confine oci:", err)
+		fmt.Fprintln(os.Stderr, terminal.Blame("confine oci", err))
 		return 1
 	}
 	return code

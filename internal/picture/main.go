@@ -16,6 +16,7 @@ import (
 	"github.com/confine-run/confine/internal/cli/outputs"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 const usage = `usage: confine report RECORD [--text] [--html FILE] [--svg FILE] [--trace FILE]
@@ -105,7 +106,7 @@ func Main(args []string) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(os.Stderr, "confine report: "+strings.ReplaceAll(err.Error(), "\nhint: ", "\nconfine report: hint: "))
+	fmt.Fprintln(os.Stderr, terminal.Blame("confine report", err))
 	var use *config.UsageError
 	if errors.As(err, &use) {
 		return status.UsageRC

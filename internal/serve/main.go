@@ -21,6 +21,7 @@ import (
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/sockets"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 const usage = `usage: confine serve [--listen unix:PATH|HOST:PORT]… [options]
@@ -70,10 +71,10 @@ func Main(args []string, backends func(*config.Policy) backend.Backend) int {
 		fmt.Print(usage)
 		return 0
 	case errors.As(err, &usageError):
-		fmt.Fprintln(os.Stderr, "confine serve: "+usageError.Error())
+		fmt.Fprintln(os.Stderr, terminal.Blame("confine serve", usageError))
 		return status.UsageRC
 	}
-	fmt.Fprintln(os.Stderr, "confine serve: "+err.Error())
+	fmt.Fprintln(os.Stderr, terminal.Blame("confine serve", err))
 	return 1
 }
 

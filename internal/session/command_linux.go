@@ -24,6 +24,7 @@ import (
 	"github.com/confine-run/confine/internal/serve"
 	"github.com/confine-run/confine/internal/unseen"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 const usage = `usage: confine session COMMAND …
@@ -121,7 +122,7 @@ func ended(args []string, err error) error {
 
 // fail says what went wrong.
 func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "confine session: "+strings.ReplaceAll(err.Error(), "\nhint: ", "\nconfine session: hint: "))
+	fmt.Fprintln(os.Stderr, terminal.Blame("confine session", err))
 	return status.UsageRC
 }
 

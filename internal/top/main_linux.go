@@ -18,6 +18,7 @@ import (
 	"github.com/confine-run/confine/internal/serve"
 	"github.com/confine-run/confine/internal/session"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/terminal"
 )
 
 const usage = `usage: confine top [--server unix:PATH] [--once] [--json]
@@ -80,7 +81,7 @@ func Main(args []string) int {
 		err = o.run()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "confine top: "+strings.ReplaceAll(err.Error(), "\nhint: ", "\nconfine top: hint: "))
+		fmt.Fprintln(os.Stderr, terminal.Blame("confine top", err))
 		return status.UsageRC
 	}
 	return 0

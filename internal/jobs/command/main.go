@@ -47,7 +47,7 @@ func Main(args []string, backends func(*config.Policy) backend.Backend) int {
 	defer stop()
 	rc, err := do(ctx, args)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "confine "+name+": "+strings.ReplaceAll(err.Error(), "\nhint: ", "\nconfine "+name+": hint: "))
+		fmt.Fprintln(os.Stderr, terminal.Blame("confine "+name, err))
 		var usage *config.UsageError
 		if errors.As(err, &usage) || name == "session" { // whose other codes are those of commands
 			return status.UsageRC

@@ -272,9 +272,9 @@ func lines(text string) string {
 func tell(name string, r *jobs.Record) {
 	switch {
 	case r.State == jobs.Done && r.Report != nil && r.Report.RC != 0:
-		fmt.Fprintln(os.Stderr, "confine submit: "+name+": "+string(r.Report.Status)+": "+visible(r.Report.Reason))
+		fmt.Fprintln(os.Stderr, "confine submit: "+name+": "+visible(string(r.Report.Status))+": "+visible(r.Report.Reason))
 	case r.State != jobs.Done:
-		fmt.Fprintln(os.Stderr, "confine submit: "+name+": "+string(r.State)+": "+lines(r.Detail))
+		fmt.Fprintln(os.Stderr, "confine submit: "+name+": "+visible(string(r.State))+": "+lines(r.Detail))
 	}
 	if r.NoOutput != "" {
 		fmt.Fprintln(os.Stderr, "confine submit: "+name+": "+visible(r.NoOutput))
