@@ -66,9 +66,11 @@ func TestEndings(t *testing.T) {
 		"too little":                  {options: wasm.Options{Pages: 100}, text: module(1, grow...), code: 3, want: wasm.Told{Status: status.MemLimit}},
 		"too little, and that's fine": {options: wasm.Options{Pages: 100}, text: module(1, i32, 0xff, 0x00, 0x40, 0, drop)},
 		"begins with more":            {options: wasm.Options{Pages: 1}, text: module(2), code: 137, want: wasm.Told{Status: status.MemLimit}},
-		"no module":                   {text: []byte("#!/bin/sh\n"), code: 126, want: wasm.Told{Status: status.ExecFailed, Code: 126}},
-		"another import":              {text: bytes.Replace(module(1), []byte("wasi_snapshot_preview1"), []byte("wasi_snapshot_preview9"), 1), code: 126, want: wasm.Told{Status: status.ExecFailed, Code: 126}},
-		"a library":                   {text: bytes.Replace(module(1), []byte("_start"), []byte("_other"), 1), code: 126, want: wasm.Told{Status: status.ExecFailed, Code: 126}},
+		"begins with more, unseen": {options: wasm.Options{Pages: 1}, text: bytes.Replace(module(2), []byte("memory\x02\x00"), []byte("memory\x00\x01"), 1), code: 137,
+			want: wasm.Told{Status: status.MemLimit}},
+		"no module":      {text: []byte("#!/bin/sh\n"), code: 126, want: wasm.Told{Status: status.ExecFailed, Code: 126}},
+		"another import": {text: bytes.Replace(module(1), []byte("wasi_snapshot_preview1"), []byte("wasi_snapshot_preview9"), 1), code: 126, want: wasm.Told{Status: status.ExecFailed, Code: 126}},
+		"a library":      {text: bytes.Replace(module(1), []byte("_start"), []byte("_other"), 1), code: 126, want: wasm.Told{Status: status.ExecFailed, Code: 126}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			told, code := runModule(t, tt.options, tt.text)

@@ -86,7 +86,7 @@ func run(o *wasm.Options, argv, environ []string) (*wasm.Told, int) {
 		return notStarted(argv[0], err)
 	}
 	defer runtime.Close(ctx)
-	if err := suits(module, mem.limit); err != nil {
+	if err := suits(module); err != nil {
 		return notStarted(argv[0], err)
 	}
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, runtime); err != nil {
@@ -110,8 +110,26 @@ func run(o *wasm.Options, argv, environ []string) (*wasm.Told, int) {
 		files = files.(sysfs.FSConfig).WithSysFSMount(t, dir)
 	}
 	config = withClock(config.WithFSConfig(files), o.Deterministic)
-	_, err = runtime.InstantiateModule(ctx, module, config)
+	err = start(ctx, runtime, module, config)
+	if large := (*tooLarge)(nil); errors.As(err, &large) {
+		return notStarted(argv[0], err)
+	}
 	return ending(err, mem, seen)
+}
+
+// start runs a module to its end.
+func start(ctx context.Context, runtime wazero.Runtime, module wazero.CompiledModule, config wazero.ModuleConfig) (err error) {
+	defer func() {
+		switch of := recover().(type) {
+		case nil:
+		case *tooLarge:
+			err = of
+		default:
+			panic(of)
+		}
+	}()
+	_, err = runtime.InstantiateModule(ctx, module, config)
+	return err
 }
 
 // load reads a module. What isn't a regular file isn't opened.

@@ -5,8 +5,6 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/experimental"
-
-	"github.com/confine-run/confine/internal/wasm"
 )
 
 // memory is what the module has.
@@ -16,14 +14,18 @@ type memory struct {
 	refused bool // it asked for more
 }
 
-// Allocate reserves addresses for the most that there may be, which costs nothing until it is used.
-func (m *memory) Allocate(_, most uint64) experimental.LinearMemory {
+// Allocate reserves addresses for the most that there may be, which costs nothing until it is used. A module that begins with more can't be told so: the engine's library
+// takes what it asks for first for granted. So that is a panic with a *tooLarge, whether the memory is exported or not.
+func (m *memory) Allocate(least, most uint64) experimental.LinearMemory {
 	if m.limit > 0 {
 		most = min(most, m.limit)
 	}
 	space, err := reserve(most)
 	if err != nil {
 		space = nil // everything is refused
+	}
+	if gets := uint64(len(space)); least > gets {
+		panic(&tooLarge{fmt.Sprintf("the module begins with %d bytes of memory, and gets %d", least, gets)})
 	}
 	return &linear{m, space}
 }
@@ -44,13 +46,8 @@ func (l *linear) Reallocate(size uint64) []byte {
 
 func (l *linear) Free() {} // the engine ends with the module
 
-// suits says why a module can't be run with so much memory, or at all.
-func suits(module wazero.CompiledModule, limit uint64) error {
-	for _, m := range module.ExportedMemories() {
-		if most := uint64(m.Min()) * wasm.PageSize; limit > 0 && most > limit {
-			return &tooLarge{fmt.Sprintf("the module begins with %d bytes of memory, and gets %d", most, limit)}
-		}
-	}
+// suits says why a module can't be run.
+func suits(module wazero.CompiledModule) error {
 	for _, f := range module.ImportedFunctions() {
 		if from, name, _ := f.Import(); from != "wasi_snapshot_preview1" {
 			return &notImported{from, name}
