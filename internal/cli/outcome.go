@@ -159,8 +159,8 @@ func execFailed(r *status.Report, p *config.Policy, explicit bool) record {
 			break // nor is it out here
 		}
 		rec.Hint = "a relative name counts from where the command starts; " + showHint(p, "the current directory, and a full path works without")
-	case !missing && plainFile(name, p):
-		rec.Hint = "chmod +x " + shell.Word(name)
+	case !missing && ownFile(name, p) != "":
+		rec.Hint = hint.Unstartable(name, ownFile(name, p))
 	case missing && noProgram(r.Cmd, p) != "":
 		rec.Hint = noProgram(r.Cmd, p)
 	case explicit:
@@ -175,21 +175,20 @@ func execFailed(r *status.Report, p *config.Policy, explicit bool) record {
 // systems are where files are the system's: that one of them can't be executed is no oversight.
 var systems = [...]string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys", "/usr", "/var"}
 
-// plainFile: the name is that of a file out here, not of the system's, which nobody may execute.
-func plainFile(name string, p *config.Policy) bool {
+// ownFile is the file that a name leads to out here, if that is none of the system's.
+func ownFile(name string, p *config.Policy) string {
 	f := &p.Filesystem
 	if runtime.GOOS == "windows" || f.Rootfs != "" || f.Virtual || !strings.Contains(name, "/") || f.Chdir != "" && !filepath.IsAbs(name) {
-		return false // or of another one inside
+		return "" // or of another one inside
 	}
 	real, err := filepath.EvalSymlinks(name)
 	if err == nil {
 		real, err = filepath.Abs(real)
 	}
 	if err != nil || slices.ContainsFunc(systems[:], func(dir string) bool { return strings.HasPrefix(real, dir+"/") }) {
-		return false
+		return ""
 	}
-	info, err := os.Stat(real)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 == 0
+	return real
 }
 
 // showHint says which option shows the current directory; what is the rest of the sentence

@@ -113,7 +113,7 @@ var builtins = [...]builtin{
 		{"time-limit", []string{"60s"}, ""},
 		{"cpu-time", []string{"30s"}, ""},
 		{"memory-limit", []string{"512M"}, ""},
-		{"processes", []string{"10"}, ""},
+		{"processes", []string{"10"}, "a shell and its tools; threads count, and Node.js, Java and Go want more"},
 		{"file-descriptors", []string{"512"}, ""},
 		{"workdir", []string{"overlay"}, "what it wrote is looked at before it counts"},
 		{"etc", []string{"true"}, "programs have their settings there, and many don't start without"},
