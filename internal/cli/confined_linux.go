@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -180,7 +181,7 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 	if n := unix.SignalNum(report.Signal); interrupted(report) && io.Terminal.Pressed(n) && !linux.Ignored(n) && io.Pressed != nil {
 		io.Pressed()
 	}
-	if begun != "" && mayMissFiles(report.Status) {
+	if begun != "" && mayMissFiles(report.Status) && (io.Last == nil || len(last) > 0 || namesHere(argv)) {
 		io.Notice("the command started in "+strconv.Quote(begun)+", because the current directory is not shown inside: relative names count from there",
 			showHint(&r.Policy, "it; full paths work without"))
 	}
@@ -229,6 +230,17 @@ func elsewhere(p *process.Plan, policy *config.Policy) string {
 		return ""
 	}
 	return p.Exec.Dir
+}
+
+// namesHere: a word of the command line is the relative name of something in the current directory.
+func namesHere(argv []string) bool {
+	return slices.ContainsFunc(argv, func(word string) bool {
+		if word == "" || filepath.IsAbs(word) {
+			return false
+		}
+		_, err := os.Lstat(word)
+		return err == nil
+	})
 }
 
 // mayMissFiles: the target may have looked for something by a relative name, and not found it. For a

@@ -129,6 +129,12 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	if err != nil {
 		return err
 	}
+	if _, err := portsOf(listeners, len(s.Tokens) > 0); err != nil { // before anybody is told that it listens
+		for _, l := range listeners {
+			_ = l.Close()
+		}
+		return err
+	}
 	s.Hidden = append(s.Hidden, sockets.Dir()) // those of sessions are there, too
 	s.Hidden = append(s.Hidden, announced(listeners, said)...)
 	if *tokenFile != "" {

@@ -86,17 +86,27 @@ const (
 	maxPathName = 4096
 )
 
-// Serve answers on listeners until ctx ends, then ends all sandboxes, and gives up to a second to requests under way.
-func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
-	s.ports, s.pace = map[string]bool{}, s.pace.or(usualPace)
+// portsOf are those at which a server is reached, which is for those alone who have tokens.
+func portsOf(listeners []net.Listener, tokens bool) (map[string]bool, error) {
+	ports := map[string]bool{}
 	for _, l := range listeners {
 		if addr, ok := l.Addr().(*net.TCPAddr); ok {
-			if len(s.Tokens) == 0 {
-				return &config.UsageError{Msg: "a TCP address needs tokens", Hint: "name a file of them: --token-file FILE"}
+			if !tokens {
+				return nil, &config.UsageError{Msg: "a TCP address needs tokens", Hint: "name a file of them: --token-file FILE"}
 			}
 			_, port, _ := net.SplitHostPort(addr.String())
-			s.ports[port] = true
+			ports[port] = true
 		}
+	}
+	return ports, nil
+}
+
+// Serve answers on listeners until ctx ends, then ends all sandboxes, and gives up to a second to requests under way.
+func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
+	s.pace = s.pace.or(usualPace)
+	var err error
+	if s.ports, err = portsOf(listeners, len(s.Tokens) > 0); err != nil {
+		return err
 	}
 	server := &http.Server{
 		Handler: s.handler(), ConnContext: sockets.Context, ConnState: sockets.State, MaxHeaderBytes: maxHeader,
@@ -108,7 +118,6 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	for _, l := range listeners {
 		group.Go(func() { failed <- server.Serve(sockets.Bound(l, maxConns, plainProblem)) })
 	}
-	var err error
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
