@@ -38,7 +38,7 @@ SlurmdUser=root
 SlurmctldPidFile=%[1]s/slurmctld.pid
 SlurmdPidFile=%[1]s/slurmd.%%n.pid
 StateSaveLocation=%[1]s/state
-SlurmdSpoolDir=%[1]s/spool.%%n
+SlurmdSpoolDir=%[5]s/spool.%%n
 SlurmctldLogFile=%[1]s/slurmctld.log
 SlurmdLogFile=%[1]s/slurmd.%%n.log
 ProctrackType=proctrack/linuxproc
@@ -60,7 +60,7 @@ func startSlurm(t *testing.T) *slurm {
 	t.Helper()
 	p := placeOf(t)
 	s := &slurm{T: t, place: p, dir: t.TempDir(), confine: p.program("confine")}
-	var ports []any
+	var ports []int
 	for range 3 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -70,15 +70,17 @@ func startSlurm(t *testing.T) *slurm {
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 		l.Close()
 	}
+	// Of one host they would be the steps' sockets of the other node, too, in a tree that the tasks are shown: what is hidden there has to stay.
+	spool := t.TempDir()
 	key := make([]byte, 1024)
 	_, _ = rand.Read(key)
-	for path, text := range map[string][]byte{"munge.key": key, "slurm.conf": fmt.Appendf(nil, slurmConf, append([]any{s.dir}, ports...)...)} {
+	for path, text := range map[string][]byte{"munge.key": key, "slurm.conf": fmt.Appendf(nil, slurmConf, s.dir, ports[0], ports[1], ports[2], spool)} {
 		if err := os.WriteFile(filepath.Join(s.dir, path), text, 0o400); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, dir := range []string{"state", "spool.n1", "spool.n2"} {
-		if err := os.Mkdir(filepath.Join(s.dir, dir), 0o700); err != nil {
+	for _, dir := range []string{s.dir + "/state", spool + "/spool.n1", spool + "/spool.n2"} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
