@@ -104,13 +104,6 @@ const figuresHead = `
 |---|---:|---:|---:|---:|
 `
 
-// earlier is what this program measured until 2026-11-22, and doesn't any more.
-const earlier = `
-Measured until 2026-11-22 and not since, on the same host: a ` + "`go build`" + ` 1.05 × bare, and 1.03 × with an overlay and 100 rules (aim 1.02, not met); the
-pytest suite with both 1.02 × (not met, by less than is shown); a start with 100 rules 0.38 × bwrap's with the like mounts (aim 1.25, met); 1 GiB of output
-passed on at 0.97 × a bare pipe (aim 0.8, met); round trips over 32 connections 0.33 × bare loopback; an allowlist 3.05 ms more at a start.
-`
-
 // absentPeers are those that belong on the page and aren't there.
 const absentPeers = `
 Not measured: go-judge (github.com/criyle/go-judge) under its own REST server. The Go module proxy refused its versions when this was written, so it could not be built
@@ -137,7 +130,7 @@ func (p *page) text() string {
 			fmt.Fprintf(&s, "| %s | %.2f | %.2f … %.2f | %s | %s |\n", row.name, row.median, row.min, row.max, orNone(row.ratio), orNone(row.cpu))
 		}
 	}
-	return s.String() + absentPeers + earlier
+	return s.String() + absentPeers
 }
 
 func orNone(x float64) string {
