@@ -18,8 +18,8 @@ const lockedSecurebits = 1<<0 | 1<<1 | // SECBIT_NOROOT, locked
 	1<<2 | 1<<3 | // SECBIT_NO_SETUID_FIXUP, locked
 	1<<6 | 1<<7 // SECBIT_NO_CAP_AMBIENT_RAISE, locked
 
-// mortal has the kernel end this process and what descends from it before others when memory runs out, if the caller is one whom it spares: of a
-// cgroup in which everybody is spared (-1000) it ends nobody, and a limit on memory would hold it up for ever.
+// mortal gives this process, and what descends from it, no more of a caller whom the kernel spares when memory runs out. In a cgroup where everybody is
+// spared (-1000) it ends nobody, and a limit on memory would hold a run up for ever.
 func mortal() error {
 	const name = "/proc/self/oom_score_adj"
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -516,14 +516,8 @@ func (s *sandbox) Fork(life context.Context) (backend.Sandbox, error) {
 			done()
 		}
 	}()
-	if err := at.missing("fork"); err != nil {
+	if err := forks(s, &at); err != nil {
 		return nil, err
-	}
-	if err := at.box.Unmoved(); err != nil {
-		return nil, err
-	}
-	if len(s.asked().Policy.Network.Publish) > 0 {
-		return nil, errPublishes
 	}
 	release, alone, err := s.still(ctx, &at)
 	if err != nil {
@@ -563,11 +557,8 @@ func (s *sandbox) ForkWithout(life context.Context, place string) (backend.Sandb
 		return nil, err
 	}
 	defer done()
-	if err := errors.Join(at.missing("fork"), at.box.Unmoved()); err != nil {
+	if err := forks(s, &at); err != nil {
 		return nil, err
-	}
-	if len(s.asked().Policy.Network.Publish) > 0 {
-		return nil, errPublishes
 	}
 	g, err := copied(ctx, s, &at, place)
 	if err != nil {
@@ -577,7 +568,16 @@ func (s *sandbox) ForkWithout(life context.Context, place string) (backend.Sandb
 	return s.beside(life, &at, g)
 }
 
-var errPublishes = &config.UsageError{Msg: "a sandbox that publishes ports can't be forked: a port leads to one sandbox", Hint: "leave --publish away"}
+// forks says why there can be none of a sandbox, if so.
+func forks(s *sandbox, at *standing) error {
+	if err := at.missing("fork"); err != nil {
+		return err
+	}
+	if len(s.asked().Policy.Network.Publish) > 0 {
+		return &config.UsageError{Msg: "a sandbox that publishes ports can't be forked: a port leads to one sandbox", Hint: "leave --publish away"}
+	}
+	return at.box.Unmoved()
+}
 
 // spare has the init of another fork start ahead: whoever forks once often forks again.
 func (s *sandbox) spare(at *standing) {

@@ -91,13 +91,12 @@ func (s snapshotRoutes) take(c *call) error {
 	if err := c.read(&d); err != nil {
 		return err
 	}
+	if d.Memory != nil && *d.Memory && b.Policy().Isolation != "vm" {
+		return &failure{http.StatusBadRequest, "the memory of processes can be had of a machine alone: without, a snapshot is of the files"}
+	}
 	in, err := b.Snapshot(c.Context(), strings.TrimSuffix(d.Name, latestTag))
 	if err != nil {
 		return err
-	}
-	if d.Memory != nil && *d.Memory && in.Holds() != "memory" {
-		_ = s.Manager.Snapshots(c.owner).Remove(in.ID)
-		return &failure{http.StatusBadRequest, "the memory of processes can't be had from confine serve: a snapshot is of the files"}
 	}
 	s.origins.set(in.ID, origin{b.template, b.ID})
 	reply(c.w, http.StatusCreated, s.docOf(in.ID, in.Names))
