@@ -25,6 +25,9 @@ const (
 	defaultConnections = 4096
 	// dialPatience bounds a connection's way from the first packet to the other side.
 	dialPatience = 30 * time.Second
+	// bytesHeld bounds what all flows have said that can't be passed on yet. It is memory of the supervisor's, which no
+	// limit of the run bounds.
+	bytesHeld = 32 << 20
 )
 
 // Gateway serves the sockets of one run.
@@ -57,7 +60,7 @@ type budget struct {
 
 	connections atomic.Int64 // open now
 	bytes       atomic.Int64 // both ways
-	held        atomic.Int64 // of datagrams that wait
+	held        atomic.Int64 // bytes that can't be passed on yet
 }
 
 // New is a gateway for what the plan allows. tell, if not nil, is called for every
@@ -121,6 +124,17 @@ func (b *budget) spent() bool {
 	most := b.limits.Load().MaxBytes
 	return most > 0 && b.bytes.Load() >= most
 }
+
+// hold counts bytes that are kept until more has come. It is false where there is no room for them.
+func (b *budget) hold(n int64) bool {
+	if b.held.Add(n) <= bytesHeld {
+		return true
+	}
+	b.release(n)
+	return false
+}
+
+func (b *budget) release(n int64) { b.held.Add(-n) }
 
 const (
 	// drainPatience is how long a run that has ended waits for what it has sent while nothing

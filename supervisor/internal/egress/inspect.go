@@ -20,6 +20,7 @@ type client struct {
 	inside, outside *conn
 	buf             []byte // what was read and may be needed again
 	have            int    // bytes in buf
+	held            int64  // by how much buf has grown
 	sent            int    // bytes of buf that are sent on already
 	ended           bool   // the client says no more
 	permitted       network.Protocols
@@ -49,6 +50,7 @@ func (g *Gateway) forward(f *flow, said *answer, inside, outside *conn) error {
 		g: g, f: f, answer: said, inside: inside, outside: outside, buf: append(f.early, make([]byte, firstBuffer)...), have: len(f.early),
 		permitted: g.rules().Needs(f.host(), f.to.Port()),
 	}
+	defer c.release()
 	if !g.inspects(f) {
 		return c.rest()
 	}
@@ -83,11 +85,15 @@ func (c *client) speaks(spoken network.Protocols) error {
 
 // more reads on. At the client's end it is set that it has ended.
 func (c *client) more() error {
-	if c.have == len(c.buf) {
-		if len(c.buf) >= peek.MaxHead {
-			return refusal(peek.TooLong)
-		}
-		c.buf = append(c.buf, make([]byte, min(len(c.buf), peek.MaxHead-len(c.buf)))...)
+	switch size := min(len(c.buf), peek.MaxHead-len(c.buf)); {
+	case c.have < len(c.buf):
+	case size <= 0:
+		return refusal(peek.TooLong)
+	case !c.g.hold(int64(size)):
+		return refusal(whyConnections)
+	default:
+		c.held += int64(size)
+		c.buf = append(c.buf, make([]byte, size)...)
 	}
 	n, err := c.inside.Read(c.buf[c.have:])
 	c.have += n
@@ -287,6 +293,16 @@ func (c *client) requests() error {
 func (c *client) take(n int) {
 	copy(c.buf, c.buf[n:c.have])
 	c.have, c.sent = c.have-n, max(0, c.sent-n)
+	if c.have == 0 && c.held > 0 {
+		c.buf = make([]byte, firstBuffer)
+		c.release()
+	}
+}
+
+// release is for a buffer that is no longer as large as it was.
+func (c *client) release() {
+	c.g.release(c.held)
+	c.held = 0
 }
 
 // check looks at one request.
@@ -370,6 +386,7 @@ func (c *client) rest() error {
 	}
 	c.clearDeadline()
 	c.buf = nil
+	c.release()
 	return c.g.copy(c.outside, c.inside, &c.f.sent)
 }
 
@@ -390,9 +407,19 @@ func (g *Gateway) back(f *flow, said *answer, inside, outside *conn) error {
 // first passes on what the server says until it can be told what that is.
 func (g *Gateway) first(f *flow, said *answer, inside, outside *conn) error {
 	code, hello := 0, peek.NoHello
-	defer func() { said.tell(code, hello) }()
+	held := int64(0)
+	defer func() {
+		said.tell(code, hello)
+		g.release(held)
+	}()
 	for head := make([]byte, 0, 512); len(head) < peek.MaxHead; {
-		head = slices.Grow(head, 1)
+		if size := cap(head); len(head) == size {
+			if !g.hold(int64(size)) {
+				return refusal(whyConnections)
+			}
+			held += int64(size)
+			head = slices.Grow(head, size)
+		}
 		n, err := outside.Read(head[len(head):cap(head)])
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
+	"github.com/confine-run/confine/supervisor/internal/egress/peek"
 )
 
 // pair is the two ends of a connection over loopback.
@@ -320,5 +322,42 @@ func TestBytesAreBoundedTogether(t *testing.T) {
 	all.Wait()
 	if n := arrived.Load(); n > most || n == 0 {
 		t.Errorf("%d bytes arrived, of %d", n, most)
+	}
+}
+
+// TestWhatIsBegunIsBoundedTogether: a target that begins many heads and ends none could fill the memory of the
+// supervisor. What a head that is over took is given back.
+func TestWhatIsBegunIsBoundedTogether(t *testing.T) {
+	g := gateway(t, anyone, nil)
+	long := strings.Repeat("A: "+strings.Repeat("x", 1000)+"\r\n", 60)
+	whole := good[:len(good)-2] + long + "\r\n"
+	c := converse(t, g, "ok.test")
+	for range 2 {
+		say(t, c.client, whole)
+		hear(t, c.server, whole)
+	}
+	say(t, c.client, good[:len(good)-2]+long)
+	for g.held.Load() < int64(len(long))-firstBuffer {
+		runtime.Gosched()
+	}
+	if held := g.held.Load(); held > peek.MaxHead {
+		t.Errorf("%d bytes are held for one head", held)
+	}
+	if !g.hold(bytesHeld - peek.MaxHead) {
+		t.Fatal("there is no room for the others")
+	}
+	other := converse(t, g, "ok.test")
+	go func() { _, _ = io.WriteString(other.client, good[:len(good)-2]+long) }()
+	<-other.ended
+	if a := <-other.told; a.Verdict != status.AttemptBlocked || a.Why != whyConnections || a.SentBytes != 0 {
+		t.Errorf("told is %+v", a)
+	}
+	say(t, c.client, "\r\n")
+	hear(t, c.server, whole)
+	_ = c.client.CloseWrite()
+	_ = c.server.CloseWrite()
+	<-c.ended
+	if held := g.held.Load(); held != bytesHeld-peek.MaxHead {
+		t.Errorf("%d bytes are still held", held-bytesHeld+peek.MaxHead)
 	}
 }

@@ -23,10 +23,8 @@ import (
 const (
 	// datagramsIdle is how long datagrams between two addresses belong together.
 	datagramsIdle = 60 * time.Second
-	// datagramsHeld is how many wait for the other side's address to be found, and
-	// bytesHeld how much of all sessions.
+	// datagramsHeld is how many wait for the other side's address to be found.
 	datagramsHeld = 64
-	bytesHeld     = 4 << 20
 	maxDatagram   = 64 << 10
 )
 
@@ -125,14 +123,13 @@ func (d *udpListener) hold(at [2]netip.AddrPort, payload []byte) bool {
 		return false
 	}
 	size := int64(len(payload))
-	if d.g.held.Add(size) <= bytesHeld {
+	if d.g.hold(size) {
 		select {
 		case e.queue <- append([]byte(nil), payload...):
-			return true
 		default:
+			d.g.release(size)
 		}
 	}
-	d.g.held.Add(-size)
 	return true
 }
 
@@ -143,7 +140,7 @@ func (d *udpListener) forget(at [2]netip.AddrPort) {
 	e := d.flows[at]
 	delete(d.flows, at)
 	for len(e.queue) > 0 {
-		d.g.held.Add(-int64(len(<-e.queue)))
+		d.g.release(int64(len(<-e.queue)))
 	}
 }
 
@@ -234,7 +231,7 @@ func (e *session) forwardAll(conn net.Conn) (why string) {
 	for {
 		select {
 		case payload := <-e.queue:
-			g.held.Add(-int64(len(payload)))
+			g.release(int64(len(payload)))
 			if why := e.refusePayload(payload); why != "" {
 				return why
 			}
