@@ -4,6 +4,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestChosen(t *testing.T) {
@@ -61,9 +63,7 @@ func TestMountsInBwrapsWords(t *testing.T) {
 // that isn't there is an error for all of them.
 func TestFlows(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	go accept(l)
 	to := client(l.Addr().String())
 	numbers := map[string]int{"up": 1 << 20, "down": 1 << 20, "latency": 3, "connect": 2}

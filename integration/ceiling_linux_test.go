@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // TestDirsThatAreExchangedStayBelowTheCeiling exchanges a directory and a link to a secret without end, as a sandbox can that
@@ -24,14 +26,10 @@ import (
 func TestDirsThatAreExchangedStayBelowTheCeiling(t *testing.T) {
 	needs(t, "userns")
 	p := placeOf(t)
-	if err := copyProgram(filepath.Join(scene.programs, "confine-server"), p.program("confine-server")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, copyProgram(filepath.Join(scene.programs, "confine-server"), p.program("confine-server")))
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	ceiling, srv, secret := filepath.Join(p.own, "ceiling.toml"), filepath.Join(p.work, "srv"), filepath.Join(p.work, "secret")
 	dir, link := filepath.Join(srv, "work", "x"), filepath.Join(srv, "work", "y")

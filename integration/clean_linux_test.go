@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/confine-run/confine/internal/hierarchy"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // stockKey is where a script keeps its stock.
@@ -197,9 +198,7 @@ func newPlace(name string) (*place, error) {
 func placeOf(t *testing.T) *place {
 	t.Helper()
 	p, err := newPlace(t.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p
 }
 

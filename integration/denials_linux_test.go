@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -32,13 +33,9 @@ func TestAHundredThousandDenialsAreCounted(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	text, err := os.ReadFile(p.own + "/report.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var r status.Report
-	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &r))
 	if r.Status != status.SandboxDenied || len(r.Violations) != 1 || r.Violations[0].Count != n {
 		t.Errorf("%s", text)
 	}
@@ -56,18 +53,12 @@ func TestNothingOutlivesASupervisorKilledAmongDenials(t *testing.T) {
 	for range 5 {
 		cmd := p.deniedOften(t, "0")
 		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, cmd.Start())
 		if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "began\n" {
 			t.Errorf("%q, %v", line, err)
 		}
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Process.Kill())
 		_, _ = io.Copy(io.Discard, stdout)
 		_ = cmd.Wait()
 		if left := p.stays(); len(left) > 0 {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // tool is one that people come from, as far as it is tried here.
@@ -55,9 +57,7 @@ func TestMigration(t *testing.T) {
 func (tool *tool) run(t *testing.T, dir, task, text string) (out string, code int, took time.Duration) {
 	t.Helper()
 	script, err := filepath.Abs(filepath.Join("../examples/migration", tool.name+".sh"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	shell := []string{"sh"}
 	if tool.shell != "" {
 		shell = []string{tool.shell, "sh"}
@@ -118,9 +118,7 @@ func (tool *tool) try(t *testing.T, task string) {
 // cannot holds what has no way to its word: the script says so, or needs what only an administrator can give.
 func (tool *tool) cannot(t *testing.T, task string) {
 	text, err := os.ReadFile(filepath.Join("../examples/migration", tool.name+".sh"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, after, found := strings.Cut(string(text), "\n"+task+")\n")
 	what, _, _ := strings.Cut(after, ";;")
 	if !found || !strings.Contains(what, "exit 64") && !strings.Contains(what, "root gives") {
@@ -143,9 +141,7 @@ func TestMigrationPage(t *testing.T) {
 	}
 	for _, script := range scripts {
 		text, err := os.ReadFile(script)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		name := strings.TrimSuffix(filepath.Base(script), ".sh")
 		if tried := !strings.Contains(string(text), "NOT tried"); tried == strings.Contains(string(page), "| "+name+" | not tried") {
 			t.Errorf("%s: the page and the script don't agree on whether it was tried", name)
@@ -172,20 +168,14 @@ func TestMigrationPage(t *testing.T) {
 func busyboxImage(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("busybox")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	program, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	must := func(t *testing.T, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	for _, dir := range []string{"bin/", "usr/", "tmp/", "etc/"} {
 		must(t, w.WriteHeader(&tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: 0o755}))
@@ -219,12 +209,8 @@ func TestImages(t *testing.T) {
 	for name, from := range map[string]string{"bin/confine": filepath.Join(scene.programs, "confine"), "bin/confine-server": filepath.Join(scene.programs, "confine-server"),
 		"bin/confine-worker": filepath.Join(scene.programs, "confine-worker"),
 		"Dockerfile":         "../Dockerfile", ".dockerignore": "../.dockerignore", "example": "../examples/docker/Dockerfile"} {
-		if err := os.MkdirAll(filepath.Join(tree, filepath.Dir(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := copyProgram(from, filepath.Join(tree, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(tree, filepath.Dir(name)), 0o755))
+		must.Do(t, copyProgram(from, filepath.Join(tree, name)))
 	}
 	podman := func(args ...string) string {
 		t.Helper()
@@ -255,9 +241,7 @@ func TestAction(t *testing.T) {
 	needs(t, "userns", "program:bash")
 	temp := t.TempDir()
 	scripts, err := filepath.Abs("../examples/github")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	step := func(script string, env ...string) (out string, code int) {
 		cmd := exec.Command("bash", filepath.Join(scripts, script))
 		cmd.Dir = temp
@@ -316,9 +300,7 @@ func TestActionInstalls(t *testing.T) {
 	t.Parallel()
 	temp, tree := t.TempDir(), t.TempDir()
 	checkout, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	copied := exec.Command("sh", "-c", "tar -C \"$0\" --exclude=./.git --exclude=./bin --exclude=./python -cf - . | tar -C \"$1\" -xf -", checkout, tree)
 	if out, err := copied.CombinedOutput(); err != nil {
 		t.Fatal(err, string(out))
@@ -329,9 +311,7 @@ func TestActionInstalls(t *testing.T) {
 		t.Fatal(err, string(out))
 	}
 	path, err := os.ReadFile(filepath.Join(temp, "path"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	bin := strings.TrimSpace(string(path))
 	if out, err := exec.Command(filepath.Join(bin, "confine"), "report", "--help").CombinedOutput(); err != nil || !strings.Contains(string(out), "usage: confine report") {
 		t.Errorf("%v %s", err, out)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // TestJudgeIsRightOnABusyHost: its verdicts are those of the README beside more work than there are
@@ -15,18 +17,12 @@ import (
 func TestJudgeIsRightOnABusyHost(t *testing.T) {
 	needs(t, "program:python3")
 	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dir := filepath.Join(t.TempDir(), "judge")
-	if err := os.CopyFS(dir, os.DirFS("../examples/judge")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS("../examples/judge")))
 	for range 4 {
 		burner := exec.CommandContext(t.Context(), "/bin/sh", "-c", "while :; do :; done")
-		if err := burner.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, burner.Start())
 		t.Cleanup(func() {
 			_ = burner.Process.Kill()
 			_ = burner.Wait()
@@ -64,19 +60,13 @@ func TestJudgeIsRightOnABusyHost(t *testing.T) {
 func TestTryMakesAnEnvironmentWithoutPytest(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"tree/examples", "tree/bin", "path"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
 	program := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 	}
 	script, err := os.ReadFile("../examples/try.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	program("tree/examples/try.sh", string(script))
 	program("tree/bin/confine", `echo "ran $*"; exit 7`)
 	const without = `case "$*" in
@@ -108,9 +98,7 @@ func TestAgentsTakeBackWhatFails(t *testing.T) {
 	needs(t, "overlay")
 	agent := filepath.Join(scene.programs, "agent")
 	script, err := filepath.Abs("../examples/agent/agent.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, c := range map[string]struct {
 		argv []string
 		said string
@@ -119,9 +107,7 @@ func TestAgentsTakeBackWhatFails(t *testing.T) {
 		"in a shell": {[]string{"/bin/sh", script, "apply"}, "applied 1 change of session"},
 	} {
 		dir, own := t.TempDir(), t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "old"), []byte("as it was\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "old"), []byte("as it was\n"), 0o644))
 		cmd := exec.Command(c.argv[0], c.argv[1:]...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "CONFINE="+filepath.Join(scene.programs, "confine"), "HOME="+own, "XDG_RUNTIME_DIR="+own, "XDG_STATE_HOME="+own)
@@ -149,14 +135,10 @@ func TestUnitsOfSystemd(t *testing.T) {
 	}
 	for _, unit := range units {
 		text, err := os.ReadFile(unit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		name := filepath.Join(dir, filepath.Base(unit))
 		at := strings.ReplaceAll(string(text), "/usr/local/bin/confine ", filepath.Join(scene.programs, "confine")+" ")
-		if err := os.WriteFile(name, []byte(at), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(at), 0o644))
 		if strings.Contains(name, "system.") {
 			system = append(system, name)
 		} else {
@@ -183,18 +165,14 @@ var triedBy = map[string]string{
 func TestEveryExampleIsTried(t *testing.T) {
 	tests := ""
 	files, err := filepath.Glob("*_linux_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(files) == 0 {
 		t.Skip("the ordinary user's copy has no sources")
 	}
 	files = append(files, "../internal/jobs/secure_test.go") // what a server of NATS makes of one
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		tests += string(text)
 	}
 	seen := map[string]bool{}
@@ -213,9 +191,7 @@ func TestEveryExampleIsTried(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for key, test := range triedBy {
 		if !seen[key] || !strings.Contains(tests, "func "+test+"(") {
 			t.Errorf("%s: there is no such example, or no %s", key, test)
@@ -227,9 +203,7 @@ func TestEveryExampleIsTried(t *testing.T) {
 func TestMischiefComesToNothing(t *testing.T) {
 	needs(t, "userns")
 	script, err := filepath.Abs("../examples/untrusted/mischief.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	env := append(os.Environ(), "API_TOKEN=x", "CONFINE_ALLOW_PARTIAL=all")
 	outside := exec.Command("sh", script)
 	outside.Env = env
@@ -248,9 +222,7 @@ func TestMischiefComesToNothing(t *testing.T) {
 func TestPythonExample(t *testing.T) {
 	needs(t, "userns", "overlay", "debian:pytest", "program:make")
 	dir := filepath.Join(t.TempDir(), "python")
-	if err := os.CopyFS(dir, os.DirFS("../examples/python")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS("../examples/python")))
 	confine := filepath.Join(scene.programs, "confine")
 	for _, c := range []struct {
 		want string
@@ -277,9 +249,7 @@ func TestGoAPIExample(t *testing.T) {
 	}
 	needs(t, "userns", "program:go")
 	program := filepath.Join(t.TempDir(), "goapi")
-	if err := build(program, "../examples/goapi"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, build(program, "../examples/goapi"))
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), "CONFINE_ALLOW_PARTIAL=all")
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "hello from confine") {
@@ -292,9 +262,7 @@ func TestClusterExamples(t *testing.T) {
 	needs(t, "userns")
 	read := func(name string) string {
 		text, err := os.ReadFile("../examples/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return string(text)
 	}
 	// words are those of the one line that begins so: a list, as JSON has it too.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // seedVar repeats one policy, or some, of TestExplainIsWhatTheKernelDoes.
@@ -92,9 +93,7 @@ func seedsOf(t *testing.T) (seeds []uint64) {
 	}
 	from, err := strconv.ParseUint(first, 10, 32)
 	to, err2 := strconv.ParseUint(last, 10, 32)
-	if err := errors.Join(err, err2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, err2))
 	for ; from <= to; from++ {
 		seeds = append(seeds, from)
 	}
@@ -250,13 +249,9 @@ func (p *policyOf) run(t *testing.T) (results []string, started bool) {
 		lines.WriteString(q.line + "\n")
 	}
 	name := p.dir + ".questions"
-	if err := os.WriteFile(name, []byte(lines.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(lines.String()), 0o644))
 	in, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer in.Close()
 	args := append(slices.Clone(p.options), "--", filepath.Join(scene.programs, "attempt"), "ask", "/dev/stdin")
 	out, rc := p.command(t, in, args...)
@@ -279,9 +274,7 @@ func listenEverywhere(t *testing.T) servers {
 	t.Helper()
 	s := servers{hosts: []string{"127.0.0.1"}}
 	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && n.IP.To4() != nil {
 			s.hosts = append(s.hosts, n.IP.String())
@@ -290,9 +283,7 @@ func listenEverywhere(t *testing.T) servers {
 	}
 	for range 3 {
 		l, err := net.Listen("tcp4", "0.0.0.0:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { l.Close() })
 		s.ports = append(s.ports, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 		go func() {
@@ -318,9 +309,7 @@ func baseline(t *testing.T) map[string]string {
 	t.Helper()
 	dir := filepath.Join(scene.dir, "explain", strconv.Itoa(os.Geteuid()), "baseline")
 	p := policyOf{dir: dir, options: []string{"--seccomp", "off"}, questions: callQuestions()}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
 	results, started := p.run(t)
 	if !started || len(results) != len(p.questions) {
 		t.Fatalf("without a filter: %q", results)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // tree is a random directory.
@@ -36,9 +38,7 @@ func newTree(t *testing.T, r *rand.Rand, root string) *tree {
 	tr := &tree{t: t, r: r, root: root}
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	must(os.MkdirAll(filepath.Join(root, "..", "home"), 0o755))
 	must(os.MkdirAll(root, 0o755))
@@ -201,9 +201,7 @@ func (p *policyOf) path(name string) {
 // randomNetwork is a policy about addresses of this host.
 func randomNetwork(t *testing.T, r *rand.Rand, dir string, s servers) policyOf {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
 	p := policyOf{dir: dir}
 	word := func() string {
 		w := pick(r, append([]string{"localhost", "*", "0.0.0.0/0", "127.0.0.0/8"}, s.hosts...))
@@ -302,9 +300,7 @@ func callQuestions() (all []question) {
 // answers with errnos that nobody else would give.
 func randomCalls(t *testing.T, r *rand.Rand, dir string) policyOf {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
 	p := policyOf{dir: dir, questions: callQuestions(), options: []string{"--seccomp-action", pick(r, []string{"errno", "errno", "log"})}}
 	if r.IntN(4) == 0 {
 		p.options = append(p.options, "--seccomp", "strict")
@@ -326,9 +322,7 @@ func randomCalls(t *testing.T, r *rand.Rand, dir string) policyOf {
 		}
 	}
 	name := dir + ".policy.toml"
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(text), 0o644))
 	p.options = append(p.options, "--seccomp", name)
 	return p
 }

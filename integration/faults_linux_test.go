@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -55,9 +56,7 @@ func TestFailedSetupCallLeavesNoWallOpen(t *testing.T) {
 	t.Parallel()
 	needs(t, "userns", "seccomp_user_notif")
 	published, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, free, _ := net.SplitHostPort(published.Addr().String())
 	published.Close()
 	all := slices.Sorted(maps.Keys(setupCalls))
@@ -94,17 +93,11 @@ func TestFailedSetupCallLeavesNoWallOpen(t *testing.T) {
 
 func newFaults(t *testing.T) *faults {
 	f := &faults{T: t, place: placeOf(t)}
-	if err := os.Mkdir(f.work+"/writable", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(f.work+"/writable", 0o755))
 	f.secret = filepath.Join(f.own, "secret")
-	if err := os.WriteFile(f.secret, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(f.secret, nil, 0o600))
 	caller, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { caller.Close() })
 	_, f.port, _ = net.SplitHostPort(caller.Addr().String())
 	return f
@@ -171,9 +164,7 @@ func (f *faults) run(bad fault) map[int]int {
 	f.runs++
 	_ = os.Remove(f.report())
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	theirs := os.NewFile(uintptr(pair[1]), "channel")
 	args := []string{"asked", strconv.Itoa(int(setupCalls[bad.call])), f.program("confine"), "--report", f.report(), "--time-limit", "20s", "--processes", "64",
 		"--allow-read", f.own + "/bin"}
@@ -183,9 +174,7 @@ func (f *faults) run(bad fault) map[int]int {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Start(); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, cmd.Start())
 	theirs.Close()
 	judge := &judge{fault: bad, made: map[int]int{}, who: map[uint32]int{}}
 	judge.answer(pair[0])

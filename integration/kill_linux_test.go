@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // killed is how often the supervisor is killed; after killedWithin at most, in
@@ -26,13 +28,9 @@ func TestNothingOutlivesAKilledSupervisor(t *testing.T) {
 			p.program("attempt")+" daemon 60; echo began; exec "+p.program("attempt")+" deaf 60")
 		var out strings.Builder
 		cmd.Stdout = &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		time.Sleep(delay) // the moment is what is tested
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Process.Kill())
 		_ = cmd.Wait()
 		if strings.Contains(out.String(), "began") {
 			began++

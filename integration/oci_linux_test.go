@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // The command line of an OCI runtime: bundles made here, and the engines that make them, podman and containerd, as root.
@@ -32,21 +34,15 @@ func newOCIScene(t *testing.T) *ociScene {
 	t.Parallel()
 	needs(t, "userns", "procmount", "overlay", "program:busybox")
 	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// Short, because names of sockets are.
 	dir, err := os.MkdirTemp("/tmp", "oci")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := &ociScene{dir: dir, rootfs: filepath.Join(dir, "rootfs"), runtime: filepath.Join(dir, "confine-oci")}
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	for _, d := range []string{"bin", "tmp", "etc", "proc", "dev", "sys", "run"} {
 		must(os.MkdirAll(filepath.Join(s.rootfs, d), 0o755))
@@ -79,16 +75,12 @@ func (s *ociScene) bundle(t *testing.T, script string, change func(config object
 		change(config)
 	}
 	dir, err := os.MkdirTemp(s.dir, "bundle")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text, err := json.Marshal(config)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return dir
 }
 
@@ -100,9 +92,7 @@ func (s *ociScene) command(t *testing.T, stdin string, argv ...string) (out stri
 		cmd.Stdin = strings.NewReader(stdin)
 	}
 	said, err := os.CreateTemp(s.dir, "out") // a file, since what is left in the background has it open
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer said.Close()
 	cmd.Stdout, cmd.Stderr = said, said
 	var exit *exec.ExitError
@@ -110,9 +100,7 @@ func (s *ociScene) command(t *testing.T, stdin string, argv ...string) (out stri
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(said.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
@@ -184,9 +172,7 @@ func TestOCIOfAPod(t *testing.T) {
 	s := newOCIScene(t)
 	ended := filepath.Join(s.dir, "ended")
 	secrets := filepath.Join(s.dir, "secrets")
-	if err := errors.Join(os.WriteFile(ended, nil, 0o666), os.Chmod(ended, 0o666), os.Mkdir(secrets, 0o755), os.WriteFile(secrets+"/token", []byte("sesame\n"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(ended, nil, 0o666), os.Chmod(ended, 0o666), os.Mkdir(secrets, 0o755), os.WriteFile(secrets+"/token", []byte("sesame\n"), 0o644)))
 	pod := s.bundle(t, "sleep 1000", nil)
 	if out, code := s.oci(t, "create", "-b", pod, "pod"); code != 0 {
 		t.Fatal(out)
@@ -230,22 +216,16 @@ func TestOCIHostile(t *testing.T) {
 	outside := filepath.Join(s.dir, "outside")
 	volume := filepath.Join(s.dir, "volume")
 	for _, dir := range []string{outside, volume} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dir, 0o755))
 	}
 	if err := os.MkdirAll(s.rootfs+outside, 0o755); err != nil { // where the links lead inside
 		t.Fatal(err)
 	}
 	for name, to := range map[string]string{"link": outside, "up": "../../../../../.." + outside, "dangling": outside + "/nothing", "kernel": "/proc"} {
-		if err := os.Symlink(to, filepath.Join(s.rootfs, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, filepath.Join(s.rootfs, name)))
 	}
 	fifo := filepath.Join(s.dir, "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(fifo, 0o600))
 	bind := func(src, dst string) func(object) {
 		return func(c object) {
 			c["mounts"] = append(c["mounts"].([]object), object{"destination": dst, "type": "bind", "source": src, "options": []string{"rbind", "rw"}})
@@ -303,9 +283,7 @@ func TestOCIHostile(t *testing.T) {
 		t.Error("the control:", err)
 	}
 	pipe := s.bundle(t, "true", nil)
-	if err := errors.Join(os.Remove(filepath.Join(pipe, "config.json")), syscall.Mkfifo(filepath.Join(pipe, "config.json"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Remove(filepath.Join(pipe, "config.json")), syscall.Mkfifo(filepath.Join(pipe, "config.json"), 0o600)))
 	if out, code := s.oci(t, "run", "-b", pipe, "c"); code != 1 || !strings.Contains(out, "no regular file") {
 		t.Error(code, out)
 	}
@@ -366,9 +344,7 @@ func TestOCILifecycle(t *testing.T) {
 	if status != "running" {
 		t.Error(status)
 	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		if now, _ := s.state(t, "c"); now == "stopped" && syscall.Kill(pids[0], 0) != nil && syscall.Kill(pids[1], 0) != nil {
 			break
@@ -395,9 +371,7 @@ func inTerminal(t *testing.T, argv ...string) (out string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 30, Cols: 91})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer tty.Close()
 	var b bytes.Buffer
 	_, _ = b.ReadFrom(tty) // EIO is its end
@@ -425,9 +399,7 @@ func TestOCIPodman(t *testing.T) {
 	}
 	const image = "localhost/confine-oci:1"
 	volume := filepath.Join(s.dir, "volume")
-	if err := errors.Join(os.Mkdir(volume, 0o755), os.WriteFile(volume+"/f", []byte("from outside\n"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(volume, 0o755), os.WriteFile(volume+"/f", []byte("from outside\n"), 0o644)))
 	run := []string{"run", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=100:100", "--network", "none"}
 	for _, c := range []struct {
 		name    string
@@ -489,21 +461,15 @@ func TestOCIContainerd(t *testing.T) {
 	needs(t, "program:containerd", "program:ctr")
 	socket := s.dir + "/sock"
 	snippet, err := os.ReadFile("../examples/kubernetes/containerd.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	config := fmt.Sprintf("root = %q\nstate = %q\ndisabled_plugins = [\"io.containerd.snapshotter.v1.devmapper\", \"io.containerd.snapshotter.v1.zfs\"]\n[grpc]\n  address = %q\n", s.dir+"/d/root", s.dir+"/d/state", socket)
 	// The example's own lines, as they are, with what of it is a place on the host.
 	version, rest, _ := strings.Cut(string(snippet), "\n")
-	if err := os.WriteFile(s.dir+"/config.toml", []byte(version+"\n"+config+strings.ReplaceAll(rest, "/usr/local/bin/confine-oci", s.runtime)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(s.dir+"/config.toml", []byte(version+"\n"+config+strings.ReplaceAll(rest, "/usr/local/bin/confine-oci", s.runtime)), 0o600))
 	daemon := exec.Command("containerd", "--config", s.dir+"/config.toml")
 	var said bytes.Buffer
 	daemon.Stdout, daemon.Stderr = &said, &said
-	if err := daemon.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, daemon.Start())
 	ctr := func(args ...string) (string, int) {
 		t.Helper()
 		return s.command(t, "", append([]string{"ctr", "--address", socket}, args...)...)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // packages are made of this version, at this time.
@@ -28,9 +30,7 @@ func TestPackages(t *testing.T) {
 	dir := filepath.Join(scene.dir, "packages") // where the ordinary user may look
 	out, again := filepath.Join(dir, "out"), filepath.Join(dir, "again")
 	programs := filepath.Join(dir, "programs")
-	if err := os.MkdirAll(programs, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(programs, 0o755))
 	host := "linux-" + runtime.GOARCH
 	for _, name := range []string{"confine", "confine-server", "confine-vm", "confine-wasm", "confine-worker"} {
 		for _, suffix := range []string{"-" + host, "-darwin-arm64", "-windows-amd64.exe"} {
@@ -43,9 +43,7 @@ func TestPackages(t *testing.T) {
 			default: // a small one
 				err = os.Link(filepath.Join(scene.programs, "confine-vm"), to)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 	}
 	maker := filepath.Join(dir, "packaging")
@@ -81,9 +79,7 @@ func inArchives(t *testing.T, out string) {
 	}
 	name := "confine-1.2.3-rc.1-windows-amd64"
 	z, err := zip.OpenReader(filepath.Join(out, name+".zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer z.Close()
 	var got []string
 	for _, f := range z.File {
@@ -147,15 +143,11 @@ func inDeb(t *testing.T, dir, deb string) {
 func debScripts(t *testing.T, dir, root string) {
 	etc, bin := filepath.Join(dir, "etc"), filepath.Join(dir, "bin")
 	profile, loaded := filepath.Join(etc, "usr.bin.confine"), filepath.Join(dir, "loaded")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(bin, 0o755))
 	script := func(name string, words ...string) {
 		t.Helper()
 		text, err := os.ReadFile(filepath.Join(dir, "control", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("/etc/apparmor.d"), []byte(etc)), []byte("/usr/share/"), []byte(root+"/usr/share/"))
 		output(t, ".", "env", append([]string{"PATH=" + bin + ":/usr/bin:/bin", "sh", "-c", string(text), name}, words...)...)
 	}
@@ -165,17 +157,13 @@ func debScripts(t *testing.T, dir, root string) {
 	if there(profile) {
 		t.Error("an AppArmor got a profile that it can't read")
 	}
-	if err := os.MkdirAll(filepath.Join(etc, "abi", "4.0"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(etc, "abi", "4.0"), 0o755))
 	script("postinst", "configure")
 	if !there(profile) {
 		t.Error("no profile came to be where AppArmor isn't at work yet")
 	}
 	for name, text := range map[string]string{"aa-enabled": "exit 0", "apparmor_parser": fmt.Sprintf("echo $1 >>%q; exit 1", loaded)} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 	}
 	script("postinst", "configure")
 	script("postrm", "upgrade", "2.0")
@@ -228,9 +216,7 @@ func below(dir string, names []string) (all []string) {
 func namesIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}

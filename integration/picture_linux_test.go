@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // TestPicturesInABrowser: a browser makes of a page what was written, elements and all, and has nothing to say about it,
@@ -42,9 +44,7 @@ sys.exit(3)`
 			}
 			for _, file := range []string{page, picture} {
 				text, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				dom, said := browse(t, file)
 				if said != "" {
 					t.Errorf("%s: the browser says\n%s", file, said)
@@ -63,9 +63,7 @@ sys.exit(3)`
 	}
 	// The control: what such a name would do is seen.
 	bad := filepath.Join(dir, "bad.html")
-	if err := os.WriteFile(bad, []byte("<!DOCTYPE html><html><body><img src=x onerror=\"console.error('owned')\"></body></html>"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(bad, []byte("<!DOCTYPE html><html><body><img src=x onerror=\"console.error('owned')\"></body></html>"), 0o600))
 	if _, said := browse(t, bad); !strings.Contains(said, "owned") {
 		t.Errorf("an error on the console is not seen: %q", said)
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // In a pipeline the terminal is somebody else's: the modes that less sets are its own, and
@@ -186,9 +188,7 @@ func TestTerminalIsGivenBackWhenConfineIsStopped(t *testing.T) {
 	s := inShell(t)
 	s.keys("stty -a >before; confine -- sh -c 'echo rea''dy; read x; echo got $x'\n")
 	s.see("ready")
-	if err := unix.Kill(childOf(t, s.cmd.Process.Pid, "confine"), unix.SIGTSTP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(childOf(t, s.cmd.Process.Pid, "confine"), unix.SIGTSTP))
 	s.see("Stopped")
 	s.atPrompt()
 	s.same("same")
@@ -326,19 +326,13 @@ func TestConfineDiesOfTheSignalThatItPassedOn(t *testing.T) {
 			cmd := exec.Command(argv[0], argv[1:]...)
 			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(scene.dir, "nobody"), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
 			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
+			must.Do(t, cmd.Start())
 			if _, err := out.Read(make([]byte, 6)); err != nil {
 				t.Fatal(err)
 			}
 			for _, n := range c.send {
-				if err := unix.Kill(cmd.Process.Pid, n); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, unix.Kill(cmd.Process.Pid, n))
 			}
 			_ = cmd.Wait()
 			ws := cmd.ProcessState.Sys().(syscall.WaitStatus)

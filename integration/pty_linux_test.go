@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestTargetOnATerminalHasAPseudoTerminal(t *testing.T) {
@@ -48,9 +50,7 @@ func TestWindowSizeIsPassedOn(t *testing.T) {
 	t.Parallel()
 	s := onTerminal(t, "confine", "--", "sh", "-c", "trap 'stty size; exit 0' WINCH; echo ready; while :; do sleep 0.1; done")
 	s.see("ready")
-	if err := pty.Setsize(s.ptm, &pty.Winsize{Rows: 44, Cols: 88}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pty.Setsize(s.ptm, &pty.Winsize{Rows: 44, Cols: 88}))
 	s.see("44 88")
 	s.ended()
 }

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // TestNothingOutlivesKilledSandboxes makes a thousand sandboxes (a third of that as root), by servers and as sessions. In one of three cases somebody is
@@ -32,13 +34,9 @@ func TestNothingOutlivesKilledSandboxes(t *testing.T) {
 		made /= 3
 	}
 	p := placeOf(t)
-	if err := copyProgram(filepath.Join(scene.programs, "confine-server"), p.program("confine-server")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, copyProgram(filepath.Join(scene.programs, "confine-server"), p.program("confine-server")))
 	f := &assault{place: p, t: t, runtime: filepath.Join(p.own, "run"), counts: map[string]int{}}
-	if err := os.Mkdir(f.runtime, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(f.runtime, 0o700))
 	for i := range servers {
 		f.servers = append(f.servers, &served{assault: f, socket: filepath.Join(p.own, "s"+strconv.Itoa(i))})
 	}

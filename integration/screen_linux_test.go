@@ -16,6 +16,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // prompt is an interactive shell's. What is typed before it is there goes to
@@ -36,9 +38,7 @@ type screen struct {
 func onTerminal(t *testing.T, argv ...string) *screen {
 	t.Helper()
 	dir := filepath.Join(scene.dir, "work", strings.ReplaceAll(t.Name(), "/", "_"))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
 	if argv[0] == "confine" {
 		argv[0] = filepath.Join(scene.programs, "confine")
 	}
@@ -49,9 +49,7 @@ func onTerminal(t *testing.T, argv ...string) *screen {
 		"TERM=xterm", "PS1=" + prompt, "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
 	}
 	ptm, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 33, Cols: 77})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := &screen{t: t, ptm: ptm, cmd: cmd}
 	go func() {
 		b := make([]byte, 4096)
@@ -119,9 +117,7 @@ func (s *screen) ended() int {
 func (s *screen) modes() unix.Termios {
 	s.t.Helper()
 	t, err := unix.IoctlGetTermios(int(s.ptm.Fd()), unix.TCGETS) // of the other end, as ever with ptys
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	return *t
 }
 

@@ -12,13 +12,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestScripts(t *testing.T) {
 	work := filepath.Join(scene.dir, "work")
-	if err := os.MkdirAll(work, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(work, 0o755))
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		WorkdirRoot:         work,

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // tested is what is looked at of "confine selftest --json".
@@ -95,9 +97,7 @@ func TestSelftestInterrupted(t *testing.T) {
 	tmp := t.TempDir()
 	cmd := exec.Command(filepath.Join(scene.programs, "confine"), "selftest")
 	cmd.Dir, cmd.Env = tmp, append(os.Environ(), "TMPDIR="+tmp, "HOME="+tmp)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for begun := false; !begun; {
@@ -107,14 +107,10 @@ func TestSelftestInterrupted(t *testing.T) {
 		case <-time.After(5 * time.Millisecond):
 		}
 		found, err := filepath.Glob(tmp + "/confine-selftest-*/inside/*")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		begun = len(found) > 3
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
 	if err := <-ended; cmd.ProcessState.ExitCode() != 1 {
 		t.Errorf("%v, want exit code 1", err)
 	}
@@ -149,9 +145,7 @@ func attemptsLeft(tmp string) (left []string) {
 func selftestOf(t *testing.T, argv []string) (got tested) {
 	t.Helper()
 	tmp := t.TempDir()
-	if err := os.Chmod(tmp, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(tmp, 0o755))
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = tmp
 	// The scene is not in what a profile may show of the home directory.

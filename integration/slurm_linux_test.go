@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -63,9 +64,7 @@ func startSlurm(t *testing.T) *slurm {
 	var ports []int
 	for range 3 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer l.Close()
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 		l.Close()
@@ -75,14 +74,10 @@ func startSlurm(t *testing.T) *slurm {
 	key := make([]byte, 1024)
 	_, _ = rand.Read(key)
 	for path, text := range map[string][]byte{"munge.key": key, "slurm.conf": fmt.Appendf(nil, slurmConf, s.dir, ports[0], ports[1], ports[2], spool)} {
-		if err := os.WriteFile(filepath.Join(s.dir, path), text, 0o400); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(s.dir, path), text, 0o400))
 	}
 	for _, dir := range []string{s.dir + "/state", spool + "/spool.n1", spool + "/spool.n2"} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dir, 0o700))
 	}
 	s.daemon("munged", "--foreground", "--force", "--socket="+s.dir+"/munge.sock", "--key-file="+s.dir+"/munge.key", "--pid-file="+s.dir+"/munge.pid",
 		"--seed-file="+s.dir+"/munge.seed", "--log-file="+s.dir+"/munge.log")

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func dialing(socket string) func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -178,9 +180,7 @@ func (m *moving) teleport(id string, at int, whom string) (string, error) {
 func TestOneOfTwoServersHasATeleportedSandbox(t *testing.T) {
 	needs(t, "userns", "overlay")
 	m := &moving{place: placeOf(t), t: t, servers: map[string]*movingServer{}}
-	if err := copyProgram(filepath.Join(scene.programs, "confine-server"), m.program("confine-server")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, copyProgram(filepath.Join(scene.programs, "confine-server"), m.program("confine-server")))
 	for _, name := range []string{"here", "there"} {
 		m.servers[name] = m.serve(name)
 	}
@@ -196,9 +196,7 @@ func TestOneOfTwoServersHasATeleportedSandbox(t *testing.T) {
 			m.ask(here, "POST", "/v1/sandboxes/"+made.ID+"/exec", map[string]any{"argv": []string{"sh", "-c", "echo was there >/tmp/word"}}, nil)
 			id, err := m.teleport(made.ID, at, whom)
 			if at == 0 {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				steps = m.steps
 			} else if err == nil && m.steps < at {
 				t.Errorf("nobody was killed at %d", at)

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // ordinaryUser is somebody whom no list of users has. The overflow id, 65534,
@@ -34,24 +36,14 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}
 	dir := filepath.Join(scene.dir, "user")
 	for _, sub := range []string{"", "home", "tmp", "tree", "cover"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(filepath.Join(dir, sub), int(uid), int(uid)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, sub), 0o755))
+		must.Do(t, os.Chown(filepath.Join(dir, sub), int(uid), int(uid)))
 	}
 	// The checkout, and the place that go put this program in, may be out of reach.
-	if err := os.CopyFS(filepath.Join(dir, "tree", "testdata"), os.DirFS("testdata")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS("../examples")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(filepath.Join(dir, "tree", "testdata"), os.DirFS("testdata")))
+	must.Do(t, os.CopyFS(filepath.Join(dir, "examples"), os.DirFS("../examples")))
 	self := filepath.Join(dir, "self")
-	if err := copyProgram("/proc/self/exe", self); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, copyProgram("/proc/self/exe", self))
 	args := []string{"-test.v=" + strconv.FormatBool(testing.Verbose()), "-test.count=1", "-test.timeout=10m"}
 	for _, arg := range os.Args[1:] {
 		if strings.HasPrefix(arg, "-test.run=") || arg == "-test.short=true" {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // constants reads the constants of a type from the source, in order, so that
@@ -17,9 +19,7 @@ func constants[T ~string](t *testing.T, typeName string) []T {
 	var all []T
 	for _, file := range []string{"status.go", "ledger.go", "event.go"} {
 		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ast.Inspect(tree, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
 			if !ok {
@@ -30,9 +30,7 @@ func constants[T ~string](t *testing.T, typeName string) []T {
 			}
 			for _, v := range spec.Values {
 				s, err := strconv.Unquote(v.(*ast.BasicLit).Value)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				all = append(all, T(s))
 			}
 			return true
@@ -46,9 +44,7 @@ func constants[T ~string](t *testing.T, typeName string) []T {
 
 func TestTheManualNamesEveryStatusAndCause(t *testing.T) {
 	text, err := os.ReadFile("../docs/REPORT.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	words := constants[string](t, "Status")
 	for _, word := range append(words, constants[string](t, "Cause")...) {
 		if !strings.Contains(string(text), "`"+word+"`") {

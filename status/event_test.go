@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // compileEvents is the schema of events, beside the one that it refers to.
@@ -18,17 +20,11 @@ func compileEvents(t *testing.T) *jsonschema.Schema {
 	const base = "https://github.com/confine-run/confine/status/"
 	for name, text := range map[string]string{"schema.json": Schema, "events.schema.json": EventSchema} {
 		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.AddResource(base+name, doc); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, c.AddResource(base+name, doc))
 	}
 	s, err := c.Compile(base + "events.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s
 }
 
@@ -37,13 +33,9 @@ func TestEventsFitTheirSchema(t *testing.T) {
 	r := ended(OK, CauseExit)
 	fits := func(e Event) error {
 		b, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(b)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return schema.Validate(doc)
 	}
 	all := map[EventKind]Event{
@@ -97,9 +89,7 @@ func TestEventsFitTheirSchema(t *testing.T) {
 
 func TestEventSchemaNamesEveryField(t *testing.T) {
 	var doc map[string]any
-	if err := json.Unmarshal([]byte(EventSchema), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(EventSchema), &doc))
 	props := doc["properties"].(map[string]any)
 	for f := range reflect.TypeFor[Event]().Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

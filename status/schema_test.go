@@ -9,36 +9,28 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func compile(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(Schema))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	if err := c.AddResource("schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.AddResource("schema.json", doc))
 	s, err := c.Compile("schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s
 }
 
 func validate(t *testing.T, s *jsonschema.Schema, r *Report) error {
 	t.Helper()
 	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s.Validate(doc)
 }
 
@@ -135,9 +127,7 @@ func TestSchemaRefuses(t *testing.T) {
 // TestSchemaNamesEveryField holds the schema and the Go type together, both ways.
 func TestSchemaNamesEveryField(t *testing.T) {
 	var doc map[string]any
-	if err := json.Unmarshal([]byte(Schema), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(Schema), &doc))
 	defs := doc["$defs"].(map[string]any)
 	sameFields(t, "report", reflect.TypeFor[Report](), doc, defs)
 	for _, c := range []struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/confine-run/confine/backend/conformance"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/darwin"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -94,9 +95,7 @@ func spec(t *testing.T) *backend.Spec {
 // TestAttempts: what is tried inside fails, and what is tried outside succeeds.
 func TestAttempts(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	go func() {
 		for {
@@ -126,22 +125,14 @@ func TestAttempts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := spec(t)
 			dir, err := realPath(s.Dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.MkdirAll(dir+"/.git", 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
+			must.Do(t, os.MkdirAll(dir+"/.git", 0o755))
 			for _, name := range []string{dir + "/.git/config", secret} {
-				if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(name, []byte("x"), 0o600))
 			}
 			words := conformance.Does(c.words(dir)...)
 			run, err := backend.Run(t.Context(), Backend{}, s, &backend.Exec{Argv: words})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if r := run.Wait(); r.Status != status.Failed && r.Status != status.SandboxDenied {
 				t.Errorf("%s: %s", r.Status, r.Reason)
 			}
@@ -169,9 +160,7 @@ func TestNobodyOutlivesTheSandbox(t *testing.T) {
 	}
 	var out strings.Builder
 	p, err := box.Start(t.Context(), &backend.Exec{Argv: conformance.Does("leave"), Stdout: &out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r := p.Wait(); r.Status != status.OK {
 		t.Fatalf("%s: %s", r.Status, r.Reason)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/confine-run/confine/internal/golden"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/hostfs/hosttest"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/internal/seatbelt"
 	"github.com/confine-run/confine/internal/seatbelt/seatbelttest"
@@ -36,9 +37,7 @@ func specOf(p *config.Policy) *backend.Spec {
 func accepting(t *testing.T, name string) *config.Policy {
 	t.Helper()
 	p, err := config.Profile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.AllowPartial = []string{config.WordAll}
 	return &p
 }
@@ -47,9 +46,7 @@ func accepting(t *testing.T, name string) *config.Policy {
 func TestPlansOfProfiles(t *testing.T) {
 	for _, name := range config.Profiles() {
 		policy, err := config.Profile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		refused := ""
 		_, err = newPlan(specOf(&policy), macHost(t))
 		if cant, ok := errors.AsType[*config.Unenforceable](err); ok {
@@ -77,9 +74,7 @@ func TestPlansOfProfiles(t *testing.T) {
 			Refused string
 			Profile []string
 		}{p, p.environ("/private/var/folders/ab/cd/T/confine-x", port), p.Ledger(), refused, spelt(rules, params)}, "", "\t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		golden.Check(t, "testdata/"+name+".json", string(text)+"\n")
 	}
 }
@@ -151,9 +146,7 @@ func TestAnswersAreTheProfile(t *testing.T) {
 	p := accepting(t, "standard")
 	p.Filesystem.Workdir, p.Filesystem.Deny, p.Network.Allow = "rw", []string{".env"}, []string{"example.com:443"}
 	plan, err := newPlan(specOf(p), macHost(t, "/Users/u/p/.env=secret", "/Users/u/p/.git/config=x", "/Users/u/p/.git/HEAD=x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	plan.compile("/private/var/folders/ab/cd/T/confine-x", 1234)
 	text, params := plan.profile.Text("", "own")
 	values := map[string]string{}
@@ -161,9 +154,7 @@ func TestAnswersAreTheProfile(t *testing.T) {
 		values[one.Name] = one.Value
 	}
 	kernel, err := seatbelttest.Parse(text, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range []struct{ path, access, op, want string }{
 		{"src/a", "read", "file-read-data", "yes"}, {"src/a", "write", "file-write-data", "yes"}, {"src/new", "create", "file-write-create", "yes"},
 		{".env", "read", "file-read-data", "no"}, {".git/config", "read", "file-read-data", "yes"}, {".git/config", "write", "file-write-data", "no"},
@@ -234,19 +225,13 @@ func TestTheNewestAreTooMany(t *testing.T) {
 // to, stays.
 func TestTheSweepFollowsNothing(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	tree, other := filepath.Join(dir, "tree"), filepath.Join(dir, "other")
 	for _, at := range []string{tree + "/made/hooks", tree + "/kept", other + "/hooks"} {
-		if err := os.MkdirAll(at, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(at, 0o755))
 	}
 	for _, at := range []string{tree + "/file", tree + "/.envrc", tree + "/.envrc.aside", other + "/hooks/x"} {
-		if err := os.WriteFile(at, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(at, nil, 0o600))
 	}
 	if err := os.Symlink(other, tree+"/linked"); err != nil {
 		t.Skip(err)
@@ -302,9 +287,7 @@ func TestProgramsAreThoseThatTheSandboxExecutes(t *testing.T) {
 	p := accepting(t, "standard")
 	p.Filesystem.Workdir, p.Filesystem.Deny = "rw", []string{"hidden"}
 	plan, err := newPlan(specOf(p), macHost(t, "/Users/u/p/tool*", "/Users/u/p/hidden*", "/Users/u/p/text=x", "/Users/u/p/link -> /Users/u/bin/own", "/Users/u/bin/own*", "/usr/bin/env*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	env := []string{"PATH=/nowhere", "PATH=relative:/opt/homebrew/bin:/Users/u/bin:/usr/bin"}
 	for name, want := range map[string]string{
 		"true": "/usr/bin/true", "git": "/opt/homebrew/bin/git", "/bin/sh": "/bin/sh", "./tool": "/Users/u/p/./tool", "none": "", "own": "", "/Users/u/bin/own": "", "./link": "",

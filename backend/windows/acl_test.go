@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 var (
@@ -20,9 +22,7 @@ func aclOf(t *testing.T, list ...ace) []byte {
 		all = append(all, list[i].bytes())
 	}
 	acl, err := makeACL(2, all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return acl
 }
 

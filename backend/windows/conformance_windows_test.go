@@ -14,6 +14,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/conformance"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -99,9 +100,7 @@ func TestBreakawayIsRefused(t *testing.T) {
 		t.Skip("it is refused outside, too: this test runs in a job")
 	}
 	p, err := backend.Run(t.Context(), Backend{}, spec(t), &backend.Exec{Argv: conformance.Does("breakaway"), Stderr: &out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r := p.Wait(); r.Status != status.Failed || !strings.Contains(out.String(), "Access") {
 		t.Errorf("%s: %s: %q", r.Status, r.Reason, out.String())
 	}
@@ -109,9 +108,7 @@ func TestBreakawayIsRefused(t *testing.T) {
 
 func TestCrashesHaveTheirNames(t *testing.T) {
 	p, err := backend.Run(t.Context(), Backend{}, spec(t), &backend.Exec{Argv: conformance.Does("crash")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r := p.Wait()
 	if r.Status != status.KilledSignal || r.Signal != "SIGSEGV" || r.RC != 139 || !strings.Contains(r.Reason, "STATUS_ACCESS_VIOLATION") {
 		t.Errorf("%s %s %d: %s", r.Status, r.Signal, r.RC, r.Reason)
@@ -125,9 +122,7 @@ func TestNobodyOutlivesTheSandbox(t *testing.T) {
 	}
 	var out strings.Builder
 	p, err := box.Start(t.Context(), &backend.Exec{Argv: conformance.Does("leave"), Stdout: &out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r := p.Wait(); r.Status != status.OK {
 		t.Fatalf("%s: %s", r.Status, r.Reason)
 	}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 const runs = `C:\Users\u\AppData\Local\confine`
@@ -16,23 +18,17 @@ func TestJournalIsReadAsItWasWritten(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")
 	want := opening{Version: journalVersion, SID: newSID(), PID: 7, Started: 8, Place: runs + `\confine-run-0123456789abcdef`}
 	j, err := createJournal(name, want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	changes := []change{{Path: `C:\p`, Tree: true}, {Path: `C:\p\a b`, SACL: lowACL(false)}}
 	for _, c := range changes {
-		if err := j.write(c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.write(c))
 	}
 	if _, err := createJournal(name, want); err == nil {
 		t.Error("a journal that is there is written anew")
 	}
 	_ = j.close()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	o, got, err := readJournal(strings.NewReader(string(text)), placeOK)
 	if err != nil || o != want || !reflect.DeepEqual(got, changes) {
 		t.Errorf("%+v, %+v, %v", o, got, err)

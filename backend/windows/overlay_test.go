@@ -9,14 +9,13 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/backend/internal/hostfiles"
+	"github.com/confine-run/confine/internal/must"
 )
 
 func write(t *testing.T, text string, words ...string) {
 	t.Helper()
 	name := filepath.Join(words...)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)))
 }
 
 func TestOverlayByCopy(t *testing.T) {
@@ -31,9 +30,7 @@ func TestOverlayByCopy(t *testing.T) {
 		links = false // Wine says that it makes one
 	}
 	o, err := copyTree(tree, to, 100, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if o.size != 6 || links && o.skipped != 1 {
 		t.Errorf("%d octets were copied, and %d links left out", o.size, o.skipped)
 	}
@@ -46,13 +43,9 @@ func TestOverlayByCopy(t *testing.T) {
 	write(t, "2", to, "modified")
 	write(t, "new", to, "new", "file")
 	for _, name := range []string{"deleted", "gone", "becomes"} {
-		if err := os.RemoveAll(filepath.Join(to, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Join(to, name)))
 	}
-	if err := os.Mkdir(filepath.Join(to, "becomes"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(to, "becomes"), 0o755))
 	c := changesOf([]*overlay{o})
 	at := func(names ...string) (all []string) {
 		for _, n := range names {

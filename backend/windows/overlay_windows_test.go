@@ -8,6 +8,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/conformance"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -17,17 +18,11 @@ func TestRelativeProgramsAreThoseOfTheCopy(t *testing.T) {
 	s.Policy.Filesystem.Workdir = "overlay"
 	self := conformance.Does()[0]
 	text, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, name := range []string{"prog.exe", `sub\below.exe`} {
 		at := filepath.Join(s.Dir, name)
-		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(at, text, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(at), 0o700))
+		must.Do(t, os.WriteFile(at, text, 0o700))
 	}
 	box, failed, err := backend.Open(t.Context(), Backend{}, s)
 	if err != nil || failed != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/golden"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -24,9 +25,7 @@ func specOf(p *config.Policy) *backend.Spec {
 func TestPlansOfProfiles(t *testing.T) {
 	for _, name := range config.Profiles() {
 		policy, err := config.Profile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		p, err := newPlan(specOf(&policy), thisHost)
 		var cant *config.Unenforceable
 		if !errors.As(err, &cant) {
@@ -45,9 +44,7 @@ func TestPlansOfProfiles(t *testing.T) {
 			Ledger  status.Ledger
 			Refused string
 		}{p, p.environ(insideEnv(`C:\place`)), p.Ledger(), cant.Error() + "\n" + cant.Hint}, "", "\t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		golden.Check(t, "testdata/"+name+".json", string(text)+"\n")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/integration/built"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -112,9 +113,7 @@ func TestKilledSupervisorLeavesNoProcess(t *testing.T) {
 	temp := t.TempDir()
 	c := command(t, append([]string{"--workdir", "rw"}, does("tree", "pid")...)...)
 	c.Env = append(os.Environ(), "TMPDIR="+temp)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Start())
 	pid := built.Await(t, filepath.Join(c.Dir, "pid"))
 	places := func() (n int) {
 		list, _ := filepath.Glob(filepath.Join(temp, "confine-*"))
@@ -123,9 +122,7 @@ func TestKilledSupervisorLeavesNoProcess(t *testing.T) {
 	if places() != 1 {
 		t.Errorf("%d directories of runs", places())
 	}
-	if err := c.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Process.Kill())
 	_ = c.Wait()
 	gone(t, pid)
 }
@@ -176,13 +173,9 @@ func TestGateway(t *testing.T) {
 // TestExplainAgrees: what it says of paths is what comes of trying.
 func TestExplainAgrees(t *testing.T) {
 	home, err := os.UserHomeDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	secret, err := os.CreateTemp(home, ".confine-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer os.Remove(secret.Name())
 	defer secret.Close()
 	for _, c := range []struct {
@@ -196,9 +189,7 @@ func TestExplainAgrees(t *testing.T) {
 		options := []string{built.Everywhere, "--workdir", "rw", "--deny", "denied"}
 		c0 := command(t, append(append([]string{"explain"}, options...), "--path", c.path, "--access", c.access)...)
 		for _, name := range []string{"a", "denied"} {
-			if err := os.WriteFile(filepath.Join(c0.Dir, name), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(c0.Dir, name), nil, 0o600))
 		}
 		said, errs, rc := built.Run(t, c0)
 		try := command(t, append(options, "--", "/bin/sh", "-c", c.try, "sh", c.path)...)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestTheNewestKernelIsTheOneWithTheHighestNumbers(t *testing.T) {
@@ -25,9 +27,7 @@ func TestTheSitesAreThoseOfThisHostsApt(t *testing.T) {
 	sources := "nodistro https://other.example/x\nbookworm http://a.example/debian\nbookworm-updates http://b.example/debian\n" +
 		"bookworm-security http://a.example/debian-security\n"
 	sites, err := sitesOf(sources)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	a := &archive{sites: sites}
 	for s, want := range map[suite]string{
 		"trixie-backports":  " http://a.example/debian trixie-backports main",
@@ -45,9 +45,7 @@ func TestTheSitesAreThoseOfThisHostsApt(t *testing.T) {
 func TestCacheMakesAFileOnce(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	c, err := openCache()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	made := 0
 	get := func(fault error) (string, error) {
 		return c.get("kind", "name", func(path string) error {
@@ -69,16 +67,10 @@ func TestCacheMakesAFileOnce(t *testing.T) {
 		t.Errorf("%v, made %d times", err, made)
 	}
 	old := filepath.Join(filepath.Dir(path), "old")
-	if err := os.WriteFile(old, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(old, nil, 0o644))
 	long := time.Now().Add(-2 * unused)
-	if err := os.Chtimes(old, long, long); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(old, long, long))
+	must.Do(t, c.close())
 	if _, err := os.Stat(old); !os.IsNotExist(err) {
 		t.Errorf("what nobody used for long is still there: %v", err)
 	}
@@ -90,13 +82,9 @@ func TestCacheMakesAFileOnce(t *testing.T) {
 func TestDigestDependsOnContent(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	sum := func(content string) string {
-		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(content), 0o644))
 		d, err := digest("x", file(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return d
 	}
 	if a, b := sum("a"), sum("b"); a == b || a != sum("a") {
@@ -109,9 +97,7 @@ func TestTheContainerHasDockersProfile(t *testing.T) {
 		t.Skip("the profile depends on the architecture, and the machines are amd64")
 	}
 	to := filepath.Join(t.TempDir(), "config.json")
-	if err := containerConfig("config.json", to); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, containerConfig("config.json", to))
 	text, err := os.ReadFile(to)
 	if err != nil || !bytes.Contains(text, []byte(`"defaultAction":"SCMP_ACT_ERRNO"`)) {
 		t.Errorf("%v, %s", err, text)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/integration/machines/orders"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -135,9 +136,7 @@ func TestAnUpdateOfTheKernelMakesNoDifference(t *testing.T) {
 func TestEnforcementPageIsUpToDate(t *testing.T) {
 	root := filepath.Join("..", "..")
 	known, err := readKnown(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := hold(root, known, false); err != nil {
 		t.Error(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -29,15 +30,11 @@ func opened(t *testing.T) *soak {
 	if ok, err := host.Has("userns"); err != nil {
 		t.Fatal(err)
 	} else if !ok {
-		if err := host.MustRun("userns"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, host.MustRun("userns"))
 		t.Skip("this host has no user namespaces")
 	}
 	s, err := open(os.Getenv(binaryVar))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := s.close(); err != nil {
 			t.Error(err)
@@ -51,9 +48,7 @@ func TestShortSoakLeavesNothing(t *testing.T) {
 	s := opened(t)
 	s.byFD = true
 	before, err := s.traces()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := s.soak(setups, &options{runs: 24, atOnce: 12, repeat: 1}, func(string) {})
 	for _, w := range p.wrong() {
 		t.Error(w)
@@ -81,26 +76,16 @@ func TestShortSoakLeavesNothing(t *testing.T) {
 func TestFileProcessAndDescriptorLeftAreFound(t *testing.T) {
 	s := opened(t)
 	before, err := s.traces()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(s.scratch, "tmp", "left"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(filepath.Join(s.scratch, "tmp", "left"), nil, 0o600))
 	f, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	cmd := exec.Command("/bin/sleep", "60")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	now, err := s.traces()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, want := range []string{
 		"file " + filepath.Join(s.scratch, "tmp", "left"),
 		fmt.Sprintf("process %d: /bin/sleep 60 ", cmd.Process.Pid),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/confine-run/confine/integration/built"
 	"github.com/confine-run/confine/internal/cli"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -108,13 +109,9 @@ func TestKilledSupervisorLeavesNoProcess(t *testing.T) {
 	cache := t.TempDir()
 	c := built.Command(t, append([]string{built.Everywhere, "--workdir", "rw", "--"}, built.Does("tree", "pid")...)...)
 	c.Env = append(os.Environ(), "LocalAppData="+cache)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Start())
 	h := process(t, built.Await(t, filepath.Join(c.Dir, "pid")))
-	if err := c.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Process.Kill())
 	_ = c.Wait()
 	gone(t, h)
 	left, err := os.ReadDir(filepath.Join(cache, "confine"))
@@ -132,9 +129,7 @@ func TestKilledSupervisorLeavesNoProcess(t *testing.T) {
 	// Of a run that goes on nothing is taken.
 	c = built.Command(t, append([]string{built.Everywhere, "--workdir", "rw", "--"}, built.Does("tree", "pid")...)...)
 	c.Env = append(os.Environ(), "LocalAppData="+cache)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Start())
 	built.Await(t, filepath.Join(c.Dir, "pid"))
 	doctor = built.Command(t, "doctor", "--clean")
 	doctor.Env = c.Env
@@ -149,17 +144,11 @@ func TestKilledSupervisorLeavesNoProcess(t *testing.T) {
 func TestHostileJournal(t *testing.T) {
 	cache, precious := t.TempDir(), filepath.Join(t.TempDir(), "precious")
 	dir := filepath.Join(cache, "confine")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(precious, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o700))
+	must.Do(t, os.MkdirAll(precious, 0o700))
 	place, _ := json.Marshal(precious)
 	text := `{"version":1,"sid":"S-1-9-1129270854-1-2-3-4","pid":4294967,"started":1,"place":` + string(place) + "}\n"
-	if err := os.WriteFile(filepath.Join(dir, "journal-0000000000000000.json"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "journal-0000000000000000.json"), []byte(text), 0o600))
 	c := built.Command(t, "doctor", "--clean")
 	c.Env = append(os.Environ(), "LocalAppData="+cache)
 	if out, errs, rc := built.Run(t, c); rc != 1 || !strings.Contains(errs, "is no place of a run") {
@@ -173,9 +162,7 @@ func TestHostileJournal(t *testing.T) {
 // TestOnlyThreeHandles: what this process lets be inherited reaches confine, and not the command.
 func TestOnlyThreeHandles(t *testing.T) {
 	event, err := windows.CreateEvent(&windows.SecurityAttributes{Length: 24, InheritHandle: 1}, 1, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer windows.CloseHandle(event)
 	try := func(words ...string) uint32 {
 		_ = windows.ResetEvent(event)
@@ -184,9 +171,7 @@ func TestOnlyThreeHandles(t *testing.T) {
 		c.SysProcAttr = &syscall.SysProcAttr{AdditionalInheritedHandles: []syscall.Handle{syscall.Handle(event)}}
 		_, _, _ = built.Run(t, c)
 		e, err := windows.WaitForSingleObject(event, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return e
 	}
 	number := fmt.Sprint(uint64(event))
@@ -208,9 +193,7 @@ func TestOutputCap(t *testing.T) {
 // TestOverlay: the tree stays as it is, and what the command did is told.
 func TestOverlay(t *testing.T) {
 	c := built.Command(t, append([]string{built.Everywhere, "--workdir", "overlay", "--keep=false", "--"}, built.Does("write", "file")...)...)
-	if err := os.WriteFile(filepath.Join(c.Dir, "file"), []byte("before"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(c.Dir, "file"), []byte("before"), 0o600))
 	r := built.Report(t, c)
 	if r.Status != status.OK || r.Changes == nil || r.Changes.Counts != (status.ChangeCounts{Modified: 1}) || filepath.Base(r.Changes.Modified[0]) != "file" {
 		t.Errorf("%s, %+v", r.Status, r.Changes)
@@ -282,17 +265,11 @@ func TestSubcommands(t *testing.T) {
 func TestOwnFile(t *testing.T) {
 	c := built.Command(t, "explain", "--", "cmd")
 	planted := filepath.VolumeName(c.Dir) + `\etc`
-	if err := os.Mkdir(planted, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(planted, 0o700))
 	t.Cleanup(func() { _ = os.RemoveAll(planted) })
 	for dir, limit := range map[string]string{c.Dir: `time_limit = "7s"`, planted: `cpu_time = "6s"`} {
-		if err := os.MkdirAll(filepath.Join(dir, "confine"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "confine", "confine.toml"), []byte("[sandbox]\n"+limit+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, "confine"), 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(dir, "confine", "confine.toml"), []byte("[sandbox]\n"+limit+"\n"), 0o600))
 	}
 	c.Env = append(os.Environ(), "APPDATA="+c.Dir)
 	if out, errs, _ := built.Run(t, c); !regexp.MustCompile(`wall_time +7s`).MatchString(out) || !regexp.MustCompile(`cpu_time +20s`).MatchString(out) {

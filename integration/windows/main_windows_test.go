@@ -13,6 +13,7 @@ import (
 
 	"github.com/confine-run/confine/integration/built"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestMain(m *testing.M) {
@@ -64,9 +65,7 @@ func onWindows(t *testing.T) {
 	if !underWine() {
 		return
 	}
-	if must := host.MustRun("windows"); must != nil {
-		t.Fatal(must)
-	}
+	must.Do(t, host.MustRun("windows"))
 	t.Skip("Wine fakes it")
 }
 

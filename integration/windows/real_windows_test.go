@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/integration/built"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -71,9 +72,7 @@ func TestWritesAreHeld(t *testing.T) {
 	}
 	c := built.Command(t, append([]string{unheld, "--workdir", "rw", "--"}, built.Does("write", "x")...)...)
 	hooks := filepath.Join(c.Dir, ".git", "hooks")
-	if err := os.MkdirAll(hooks, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(hooks, 0o700))
 	dir := c.Dir
 	if r := built.Report(t, c); r.Status != status.OK {
 		t.Errorf("a file in the granted directory was not written: %s, %s", r.Status, r.Stderr)

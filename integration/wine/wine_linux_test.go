@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // tree is a Debian with Wine, which .ci/run makes, and in it a prefix at /prefix.
@@ -27,9 +28,7 @@ exec chroot "$1" /usr/bin/env -i HOME=/tmp PATH=/usr/bin:/bin XDG_RUNTIME_DIR=/t
 func TestUnderWine(t *testing.T) {
 	root := os.Getenv(tree)
 	if root == "" || os.Geteuid() != 0 {
-		if must := host.MustRun("wine"); must != nil {
-			t.Fatal(must)
-		}
+		must.Do(t, host.MustRun("wine"))
 		t.Skip("no " + tree)
 	}
 	work := t.TempDir()
@@ -43,22 +42,16 @@ func TestUnderWine(t *testing.T) {
 	build("build", "-o", filepath.Join(work, "confine.exe"), "../..")
 	for name, pkg := range map[string]string{"program": "../windows", "backend": "../../backend/windows"} {
 		build("test", "-c", "-o", filepath.Join(work, name+".exe"), pkg)
-		if err := os.CopyFS(filepath.Join(work, name), os.DirFS(pkg)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.CopyFS(filepath.Join(work, name), os.DirFS(pkg)))
 	}
 	page, err := os.ReadFile("../../docs/SYSTEMS.md") // whose table is tried
 	if err == nil {
 		err = os.WriteFile(filepath.Join(work, "program", "SYSTEMS.md"), page, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, name := range []string{"program", "backend"} {
 		out, err := os.Create(filepath.Join(work, name+".log")) // what stays in the background has it open, too
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", inside, "sh", root, work, name, name+".exe")
 		cmd.Stdout, cmd.Stderr = out, out
 		err = cmd.Run()

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 const module = "github.com/confine-run/confine"
@@ -85,7 +87,7 @@ var groups = []group{
 		"a sandbox as it is held from outside alone, whatever system is below it"},
 	{"processes", []string{"backend/process"}, []string{"files of sandboxes", "layers of sandboxes", "leaves", "plan", "host", "rules", "network messages", "host files", "view", "mechanisms", "changes", "images", "snapshots", "modules", "inside", "outside", "configuration", "seam"},
 		"policy and host become a plan here, and the outside carries it out"},
-	{"tests' own", []string{"internal/overlaytest", "internal/golden"}, nil,
+	{"tests' own", []string{"internal/overlaytest", "internal/golden", "internal/must"}, nil,
 		"they know nothing of what is tested"},
 	{"first file systems", []string{"internal/initramfs"}, nil,
 		"what a kernel boots with, whoever boots it"},
@@ -231,9 +233,7 @@ const root = "../.."
 func packages(t *testing.T) []listed {
 	t.Helper()
 	all, err := list()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(all) < 5 {
 		t.Fatalf("go list knows only %d packages", len(all))
 	}

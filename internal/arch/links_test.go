@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // TestDocumentsNameFilesThatExist: every relative link of the documents leads to a file, its anchor to a
@@ -13,9 +15,7 @@ import (
 func TestDocumentsNameFilesThatExist(t *testing.T) {
 	const top = "../.."
 	documents, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"} {
 		documents = append(documents, filepath.Join(top, name))
 	}
@@ -65,9 +65,7 @@ func TestDocumentsNameFilesThatExist(t *testing.T) {
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }
 

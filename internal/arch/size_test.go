@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // What fits in the head.
@@ -77,9 +79,7 @@ func sources(t *testing.T) (all []source) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(all) < 20 {
 		t.Fatalf("only %d files were found", len(all))
 	}
@@ -207,9 +207,7 @@ func None() {}`
 	var all []source
 	for _, name := range []string{"x/p/a_linux.go", "x/p/a_other.go"} {
 		file, err := parser.ParseFile(set, name, text, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, source{name, set, file})
 	}
 	files, methods, fields := sizes(all)

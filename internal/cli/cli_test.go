@@ -11,6 +11,7 @@ import (
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/status"
 )
@@ -88,7 +89,7 @@ func TestVerbose(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	dir := inTemp(t)
-	must(t, os.WriteFile("my.toml", []byte("[sandbox]\ntime_limit = \"7s\"\nmemory_limit = \"64M\"\n"), 0o600))
+	must.Do(t, os.WriteFile("my.toml", []byte("[sandbox]\ntime_limit = \"7s\"\nmemory_limit = \"64M\"\n"), 0o600))
 	args := []string{"explain", "--config", "my.toml", "-m", "65M", "--env", "TOKEN=secret", "--", "ls"}
 	plan := &Explanation{
 		Command: CommandInfo{Argv: []string{"ls"}, Path: "/usr/bin/ls"},

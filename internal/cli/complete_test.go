@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // TestMain: the completion scripts call this program, by the name of the real one.
@@ -72,11 +74,11 @@ func TestCompletion(t *testing.T) {
 			if err != nil || err2 != nil {
 				t.Fatal(err, err2)
 			}
-			must(t, os.WriteFile(filepath.Join(bin, "_confine"), script, 0o600))
-			must(t, os.WriteFile(filepath.Join(bin, "driver"), []byte(driver), 0o600))
-			must(t, os.WriteFile(filepath.Join(dir, "policy.toml"), nil, 0o600))
-			must(t, os.WriteFile(filepath.Join(dir, "zeta"), nil, 0o600))
-			must(t, os.Symlink(self, filepath.Join(bin, "confine")))
+			must.Do(t, os.WriteFile(filepath.Join(bin, "_confine"), script, 0o600))
+			must.Do(t, os.WriteFile(filepath.Join(bin, "driver"), []byte(driver), 0o600))
+			must.Do(t, os.WriteFile(filepath.Join(dir, "policy.toml"), nil, 0o600))
+			must.Do(t, os.WriteFile(filepath.Join(dir, "zeta"), nil, 0o600))
+			must.Do(t, os.Symlink(self, filepath.Join(bin, "confine")))
 			for _, c := range completed {
 				cmd := exec.Command(shell, filepath.Join(bin, "driver"), filepath.Join(bin, "_confine"), c.line)
 				cmd.Dir = dir

@@ -10,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/selftest"
 	"github.com/confine-run/confine/status"
 )
@@ -113,7 +114,7 @@ func (c *call) run(t *testing.T, args ...string) result {
 func inTemp(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
+	must.Do(t, err)
 	t.Chdir(dir)
 	return dir
 }
@@ -137,12 +138,5 @@ func nothingStarted(t *testing.T, r result) {
 	}
 	if r.out != "" {
 		t.Errorf("stdout: %q", r.out)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

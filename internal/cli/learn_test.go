@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/files"
 )
@@ -58,7 +59,7 @@ func TestMergeReadsOnlyTheCompanionThatTheProfileUses(t *testing.T) {
 			profile:                              "[sandbox]\nprofile = \"x\"\n[sandbox.profiles.x]\nseccomp = \"" + c.seccomp + "\"\n",
 			filepath.Join(dir, "x.seccomp.toml"): foreign,
 		} {
-			must(t, os.WriteFile(name, []byte(text), 0o600))
+			must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 		}
 		l := &learnRun{session: &session{}, merge: profile, overwrite: c.overwrite}
 		if err := l.readOlder(); (err != nil) != c.refused || (l.oldCompanion == foreign) != c.takenOn {
@@ -86,10 +87,10 @@ func TestLearnReplacesNoFileUnasked(t *testing.T) {
 	} {
 		t.Chdir(t.TempDir())
 		for _, dir := range []string{"a", "b"} {
-			must(t, os.Mkdir(dir, 0o755))
+			must.Do(t, os.Mkdir(dir, 0o755))
 		}
 		if c.there != "" {
-			must(t, os.WriteFile(c.there, nil, 0o600))
+			must.Do(t, os.WriteFile(c.there, nil, 0o600))
 		}
 		l := &learnRun{session: &session{Process: &Process{}}, name: "x", merge: c.merge, out: c.out, overwrite: c.overwrite}
 		profile, companion, err := l.openOutputs(&config.Resolved{})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -313,9 +314,9 @@ func TestChangesNotKeptAndFilesLeftBehindAreFailures(t *testing.T) {
 
 func TestTheProjectAboveIsNamed(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
+	must.Do(t, err)
 	sub := filepath.Join(top, "a", "b")
-	must(t, os.MkdirAll(sub, 0o755))
+	must.Do(t, os.MkdirAll(sub, 0o755))
 	t.Setenv("HOME", top)
 	t.Chdir(sub)
 	var refused []status.Violation
@@ -327,7 +328,7 @@ func TestTheProjectAboveIsNamed(t *testing.T) {
 		return projectAbove(&status.Report{Violations: refused}, &p).String()
 	}
 	mark := func(name string) {
-		must(t, os.WriteFile(name, nil, 0o644))
+		must.Do(t, os.WriteFile(name, nil, 0o644))
 	}
 	mark(filepath.Join(top, "package.json")) // the home directory is no project
 	if got := say(nil); got != "" {

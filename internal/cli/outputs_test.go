@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -22,7 +23,7 @@ import (
 func readReport(t *testing.T, path string) status.Report {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	must(t, err)
+	must.Do(t, err)
 	var r status.Report
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatalf("%s: %v", b, err)
@@ -34,7 +35,7 @@ func readReport(t *testing.T, path string) status.Report {
 func leftovers(t *testing.T, dir string, wanted ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	must(t, err)
+	must.Do(t, err)
 	for _, e := range entries {
 		known := false
 		for _, w := range wanted {
@@ -48,8 +49,8 @@ func leftovers(t *testing.T, dir string, wanted ...string) {
 
 func TestReportReplacesAFile(t *testing.T) {
 	dir := inTemp(t)
-	must(t, os.WriteFile("report.json", []byte(strings.Repeat("old ", 10_000)), 0o644))
-	must(t, os.Link("report.json", "other-name"))
+	must.Do(t, os.WriteFile("report.json", []byte(strings.Repeat("old ", 10_000)), 0o644))
+	must.Do(t, os.Link("report.json", "other-name"))
 	var c call
 	if r := c.run(t, "--report", "report.json", "ls"); r.rc != 0 {
 		t.Fatal(r.err)
@@ -81,19 +82,19 @@ func TestReportOfAnEngineThatFailedHasNoSecrets(t *testing.T) {
 // TestUnsafeReportPathsAreRefused: each for both options, before anything starts.
 func TestUnsafeReportPathsAreRefused(t *testing.T) {
 	dir := inTemp(t)
-	must(t, os.WriteFile("file", []byte("precious"), 0o600))
-	must(t, os.Symlink("file", "link"))
-	must(t, os.Symlink("nowhere", "dangling"))
-	must(t, os.Mkdir("dir", 0o700))
-	must(t, unix.Mkfifo("fifo", 0o600))
+	must.Do(t, os.WriteFile("file", []byte("precious"), 0o600))
+	must.Do(t, os.Symlink("file", "link"))
+	must.Do(t, os.Symlink("nowhere", "dangling"))
+	must.Do(t, os.Mkdir("dir", 0o700))
+	must.Do(t, unix.Mkfifo("fifo", 0o600))
 	l, err := net.Listen("unix", "socket")
-	must(t, err)
+	must.Do(t, err)
 	defer l.Close()
 	rd, err := os.Open("file")
-	must(t, err)
+	must.Do(t, err)
 	defer rd.Close()
 	_, err = unix.FcntlInt(rd.Fd(), unix.F_SETFD, 0)
-	must(t, err)
+	must.Do(t, err)
 	for _, c := range []struct{ name, spec, says string }{
 		{"symbolic link", "link", "symbolic link"},
 		{"link to nothing", "dangling", "symbolic link"},
@@ -133,7 +134,7 @@ func TestUnsafeReportPathsAreRefused(t *testing.T) {
 
 func TestReadOnlyDirectoryIsRefused(t *testing.T) {
 	if os.Getuid() == 0 {
-		must(t, unix.Access("/proc/version", unix.R_OK))
+		must.Do(t, unix.Access("/proc/version", unix.R_OK))
 		// Permissions don't stop root; a file system that takes no files does.
 		var c call
 		inTemp(t)
@@ -141,7 +142,7 @@ func TestReadOnlyDirectoryIsRefused(t *testing.T) {
 		return
 	}
 	dir := inTemp(t)
-	must(t, os.Chmod(dir, 0o500))
+	must.Do(t, os.Chmod(dir, 0o500))
 	t.Cleanup(func() { os.Chmod(dir, 0o700) })
 	for _, option := range []string{"--report", "--events", "--record"} {
 		var c call
@@ -158,8 +159,8 @@ func TestSomebodyElsesFileIsRefused(t *testing.T) {
 		t.Skip("only root can make a file that belongs to another")
 	}
 	inTemp(t)
-	must(t, os.WriteFile("x", []byte("theirs"), 0o666))
-	must(t, os.Chown("x", 12345, 12345))
+	must.Do(t, os.WriteFile("x", []byte("theirs"), 0o666))
+	must.Do(t, os.Chown("x", 12345, 12345))
 	for _, option := range []string{"--report", "--events", "--record"} {
 		var c call
 		r := c.run(t, option, "x", "ls")
@@ -175,8 +176,8 @@ func TestSomebodyElsesFileIsRefused(t *testing.T) {
 
 func TestHardLinkedEventsAreRefused(t *testing.T) {
 	inTemp(t)
-	must(t, os.WriteFile("precious", []byte("precious"), 0o600))
-	must(t, os.Link("precious", "events"))
+	must.Do(t, os.WriteFile("precious", []byte("precious"), 0o600))
+	must.Do(t, os.Link("precious", "events"))
 	var c call
 	r := c.run(t, "--events", "events", "ls")
 	nothingStarted(t, r)
@@ -189,7 +190,7 @@ func TestHardLinkedEventsAreRefused(t *testing.T) {
 func inherited(t *testing.T, f *os.File) string {
 	t.Helper()
 	fd, err := unix.Dup(int(f.Fd())) // without close-on-exec
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
 	return fmt.Sprintf("fd:%d", fd)
 }
@@ -197,7 +198,7 @@ func inherited(t *testing.T, f *os.File) string {
 func TestDescriptorsOfOursAreNotTheCallers(t *testing.T) {
 	inTemp(t)
 	f, err := os.Create("ours") // has close-on-exec, as everything that the runtime opens
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	var c call
 	nothingStarted(t, c.run(t, "--report", fmt.Sprintf("fd:%d", f.Fd()), "ls"))
@@ -205,9 +206,9 @@ func TestDescriptorsOfOursAreNotTheCallers(t *testing.T) {
 
 func TestPlaceInADeepDirectory(t *testing.T) {
 	dir := inTemp(t)
-	must(t, os.MkdirAll("work", 0o700))
-	must(t, os.MkdirAll("a/b", 0o700))
-	must(t, os.Symlink("a/b", "short"))
+	must.Do(t, os.MkdirAll("work", 0o700))
+	must.Do(t, os.MkdirAll("a/b", 0o700))
+	must.Do(t, os.Symlink("a/b", "short"))
 	t.Chdir("work")
 	for _, name := range []string{"../short/r.json", dir + "/short/r.json"} { // links outside of trees of work are the caller's own
 		var c call
@@ -215,7 +216,7 @@ func TestPlaceInADeepDirectory(t *testing.T) {
 			t.Fatal(r.err)
 		}
 		readReport(t, filepath.Join(dir, "a/b/r.json"))
-		must(t, os.Remove(filepath.Join(dir, "a/b/r.json")))
+		must.Do(t, os.Remove(filepath.Join(dir, "a/b/r.json")))
 	}
 }
 
@@ -223,14 +224,14 @@ func TestPlaceInADeepDirectory(t *testing.T) {
 // names, leads neither report nor events anywhere.
 func TestNoPlaceIsFoundThroughALinkOfATreeOfWork(t *testing.T) {
 	dir := inTemp(t)
-	must(t, os.MkdirAll("outside/.ssh", 0o700))
-	must(t, os.MkdirAll("work/sub/.git/hooks", 0o700))
-	must(t, os.MkdirAll("named", 0o700))
-	must(t, os.Symlink("../outside", "work/build"))
-	must(t, os.Symlink("build/.ssh", "work/chain"))
-	must(t, os.Symlink("sub/.git/hooks", "work/hooks"))
-	must(t, os.Symlink(dir+"/outside", "named/l"))
-	must(t, os.Symlink(dir+"/outside/.ssh", "keys"))
+	must.Do(t, os.MkdirAll("outside/.ssh", 0o700))
+	must.Do(t, os.MkdirAll("work/sub/.git/hooks", 0o700))
+	must.Do(t, os.MkdirAll("named", 0o700))
+	must.Do(t, os.Symlink("../outside", "work/build"))
+	must.Do(t, os.Symlink("build/.ssh", "work/chain"))
+	must.Do(t, os.Symlink("sub/.git/hooks", "work/hooks"))
+	must.Do(t, os.Symlink(dir+"/outside", "named/l"))
+	must.Do(t, os.Symlink(dir+"/outside/.ssh", "keys"))
 	t.Chdir("work")
 	for _, c := range []struct{ place, real string }{
 		{"build", "outside"}, {"build/.ssh", "outside/.ssh"}, {"chain", "outside/.ssh"}, {"hooks", "work/sub/.git/hooks"}, {"./sub/../build", "outside"},
@@ -250,7 +251,7 @@ func TestNoPlaceIsFoundThroughALinkOfATreeOfWork(t *testing.T) {
 			if r := real.run(t, "--allow-write", "../named", option, filepath.Join(dir, c.real, "x"), "ls"); r.rc != 0 {
 				t.Errorf("%s %s: %s", option, c.real, r.err)
 			}
-			must(t, os.Remove(filepath.Join(dir, c.real, "x")))
+			must.Do(t, os.Remove(filepath.Join(dir, c.real, "x")))
 		}
 	}
 }
@@ -282,11 +283,11 @@ func TestTargetCantRedirectTheReport(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inTemp(t)
-			must(t, os.WriteFile("precious", []byte("precious"), 0o600))
-			must(t, os.Mkdir("w", 0o777))
-			must(t, os.Mkdir("elsewhere", 0o777))
+			must.Do(t, os.WriteFile("precious", []byte("precious"), 0o600))
+			must.Do(t, os.Mkdir("w", 0o777))
+			must.Do(t, os.Mkdir("elsewhere", 0o777))
 			held, err := os.Open("w")
-			must(t, err)
+			must.Do(t, err)
 			defer held.Close()
 			var fake call
 			fake.report = &status.Report{Status: status.Timeout, RC: 124, Cause: status.CauseWall}
@@ -295,7 +296,7 @@ func TestTargetCantRedirectTheReport(t *testing.T) {
 				if names, err := os.ReadDir("w"); err != nil || len(names) != 0 {
 					t.Errorf("the target sees %v, %v", names, err)
 				}
-				must(t, c.does())
+				must.Do(t, c.does())
 			}
 			r := fake.run(t, "--report", "w/report.json", "ls")
 			if r.rc != 124 {
@@ -340,9 +341,9 @@ func TestEventsTamperedWithAreReported(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inTemp(t)
-			must(t, os.WriteFile("precious", []byte("precious"), 0o600))
+			must.Do(t, os.WriteFile("precious", []byte("precious"), 0o600))
 			var fake call
-			fake.during = func() { must(t, c.does()) }
+			fake.during = func() { must.Do(t, c.does()) }
 			r := fake.run(t, "--events", "events", "ls")
 			if r.rc != 1 || !strings.Contains(r.err, "--events") {
 				t.Errorf("rc %d, %s", r.rc, r.err)
@@ -388,7 +389,7 @@ func TestEventsAreSentOnce(t *testing.T) {
 		t.Fatal(r.rc, r.err)
 	}
 	b, err := os.ReadFile("events")
-	must(t, err)
+	must.Do(t, err)
 	var got []string
 	for _, e := range linesOfEvents(t, string(b)) {
 		word := string(e.Event)
@@ -416,7 +417,7 @@ func TestEventsAreSentOnce(t *testing.T) {
 // A reader that takes nothing holds nobody up, and learns how much it has missed.
 func TestASlowReaderOfEventsHoldsNobodyUp(t *testing.T) {
 	rd, wr, err := os.Pipe()
-	must(t, err)
+	must.Do(t, err)
 	defer rd.Close()
 	defer wr.Close()
 	const many = 20_000 // far more than a pipe and the queue hold
@@ -456,12 +457,12 @@ func TestASlowReaderOfEventsHoldsNobodyUp(t *testing.T) {
 
 func TestAReaderOfEventsThatLeavesIsNoFailure(t *testing.T) {
 	rd, wr, err := os.Pipe()
-	must(t, err)
+	must.Do(t, err)
 	defer wr.Close()
 	inTemp(t)
 	var c call
 	c.during = func() {
-		must(t, rd.Close())
+		must.Do(t, rd.Close())
 		for range 5000 {
 			c.io.Usage(status.Load{})
 		}
@@ -474,16 +475,16 @@ func TestAReaderOfEventsThatLeavesIsNoFailure(t *testing.T) {
 // One that never takes anything loses the end, which is said.
 func TestUnreadEventsAreReported(t *testing.T) {
 	rd, wr, err := os.Pipe()
-	must(t, err)
+	must.Do(t, err)
 	defer rd.Close()
 	defer wr.Close()
 	fd := int(wr.Fd()) // which makes it wait, each time that it is asked
-	must(t, unix.SetNonblock(fd, true))
+	must.Do(t, unix.SetNonblock(fd, true))
 	full := make([]byte, 4096)
 	for err == nil {
 		_, err = unix.Write(fd, full)
 	}
-	must(t, unix.SetNonblock(fd, false))
+	must.Do(t, unix.SetNonblock(fd, false))
 	inTemp(t)
 	var c call
 	if r := c.run(t, "--events", inherited(t, wr), "ls"); r.rc != 1 || !strings.Contains(r.err, "nobody reads it") {

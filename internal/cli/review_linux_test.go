@@ -13,12 +13,13 @@ import (
 
 	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/review"
 )
 
 func TestASignalBeforeTheCommitEndsTheApply(t *testing.T) {
 	in := newInterruption(t.Context(), func(text, _ string) { t.Error(text) })
-	must(t, in.ctx.Err())
+	must.Do(t, in.ctx.Err())
 	in.signalled(syscall.SIGTERM)
 	var interrupted *interruptedError
 	err := fmt.Errorf("make: %w", context.Cause(in.ctx))
@@ -60,7 +61,7 @@ func TestSignalsAreWatchedAsLongAsAnApplyLasts(t *testing.T) {
 		if ignored {
 			err = errors.Join(err, syscall.Kill(os.Getpid(), syscall.SIGTERM))
 		}
-		must(t, err)
+		must.Do(t, err)
 		select {
 		case got := <-said:
 			if !strings.HasPrefix(got, want) {

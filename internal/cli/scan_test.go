@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // flat is a line as words: option=value for each setting.
@@ -41,7 +42,7 @@ func TestScanSettings(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			line, err := Scan(TakesAll, c.args)
-			must(t, err)
+			must.Do(t, err)
 			if got := flat(line); !slices.Equal(got, c.settings) || !slices.Equal(line.Rest, c.rest) {
 				t.Errorf("%q then %q, want %q then %q", got, line.Rest, c.settings, c.rest)
 			}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestPoliciesAreShownCheckedAndCompared(t *testing.T) {
@@ -15,7 +17,7 @@ func TestPoliciesAreShownCheckedAndCompared(t *testing.T) {
 		"broken.toml": "default_action = \"alow\"\n",
 		"old.json":    `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["bpf"],"action":"SCMP_ACT_ERRNO","excludes":{"minKernel":"5.8"}}]}`,
 	} {
-		must(t, os.WriteFile(name, []byte(text), 0o600))
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	for _, c := range []struct {
 		args string

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/selftest"
 	"github.com/confine-run/confine/status"
 )
@@ -51,7 +52,7 @@ func TestSelftestAsJSON(t *testing.T) {
 	inTemp(t)
 	r := (&call{fake: fake{results: []selftest.Result{{Name: "tcp", Outcome: selftest.Failed, Walls: []status.Capability{status.Network}}}}}).run(t, "selftest", "--json")
 	var got selftest.Report
-	must(t, json.Unmarshal([]byte(r.out), &got))
+	must.Do(t, json.Unmarshal([]byte(r.out), &got))
 	if r.rc != 1 || got.OK || got.Failed != 1 || got.Version != 1 || got.Profile != "default" || len(got.Attempts) != 1 {
 		t.Errorf("rc %d, %+v", r.rc, got)
 	}

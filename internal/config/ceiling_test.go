@@ -4,6 +4,8 @@ import (
 	"math"
 	"reflect"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // ceilingTest is a ceiling that allows some of everything.
@@ -24,9 +26,7 @@ func ceilingTest() *Policy {
 func TestAPolicyIsWithinItself(t *testing.T) {
 	for _, name := range Profiles() {
 		p, err := Profile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if option := p.Wider(&p); option != "" {
 			t.Errorf("%s: %s", name, option)
 		}

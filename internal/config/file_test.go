@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // Every mistake in a file is told with its line and column.
@@ -237,9 +239,7 @@ func TestPrintableQuotesControlCharacters(t *testing.T) {
 func FuzzFile(f *testing.F) {
 	for _, name := range Profiles() {
 		text, err := ProfileTOML(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		f.Add([]byte(text + "\n[sandbox]\nprofile = '" + name + "'\n"))
 	}
 	f.Add([]byte("[sandbox]\nallow_network = ['a']\nmounts = ['/a:/b:rw']\n[test]\nsandbox = false\n"))
@@ -248,9 +248,7 @@ func FuzzFile(f *testing.F) {
 	f.Add([]byte("[[sandbox]]\na = [[[[{}]]]]\n"))
 	path := filepath.Join(f.TempDir(), fileName)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, data, 0o600))
 		r, err := Resolve(Sources{Dir: "/d", Home: "/h", SystemFile: path})
 		if err != nil {
 			var u *UsageError

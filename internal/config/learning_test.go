@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -15,9 +16,7 @@ func TestPermissive(t *testing.T) {
 	resolve := func(more ...Setting) Policy {
 		t.Helper()
 		r, err := Resolve(Sources{Flags: append([]Setting{strict}, more...), Dir: "/", Home: "/home/u"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r.Permissive(nil, []string{"/home/u", "/tmp"})
 		return r.Policy
 	}

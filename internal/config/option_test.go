@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // samples are a value for each option that differs from what every profile says,
@@ -212,9 +214,7 @@ func TestWordsCanBeSaidAgain(t *testing.T) {
 		}
 		src := Sources{Dir: "/", Flags: append(helped(o.Name), Setting{Option: o.Name, Values: []string{sample.flag}})}
 		first, err := Resolve(src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		src.Flags = nil
 		for _, o := range Options() {
 			if words := o.words(first); !o.Run && !o.FileOnly && len(words) > 0 {
@@ -222,9 +222,7 @@ func TestWordsCanBeSaidAgain(t *testing.T) {
 			}
 		}
 		second, err := Resolve(src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if first.Policy.Digest() != second.Policy.Digest() {
 			t.Errorf("%s: said again, %+v became %+v", o.Name, first.Policy, second.Policy)
 		}
@@ -243,9 +241,7 @@ func TestDigestTellsPoliciesApart(t *testing.T) {
 		}
 		r := &Resolved{Policy: Default()}
 		canon, err := o.canonical(place{dir: "/"}, samples[o.Name].want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		o.set(r, []string{canon})
 		d := r.Policy.Digest()
 		if other := seen[d]; other != "" {

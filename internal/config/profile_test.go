@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/internal/golden"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // What each profile says, and the digest of it: one that shipped stays as it is.
@@ -15,9 +16,7 @@ func TestShippedProfilesAreUnchanged(t *testing.T) {
 	var digests strings.Builder
 	for _, name := range Profiles() {
 		p, err := Profile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if err := p.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -52,13 +51,9 @@ func TestUnknownProfile(t *testing.T) {
 func TestProfileTOMLCanBePasted(t *testing.T) {
 	for _, name := range Profiles() {
 		want, err := Profile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		text, err := ProfileTOML(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, as := range []string{name, "mine", "development"} {
 			pasted := strings.ReplaceAll(text, "sandbox.profiles."+name, "sandbox.profiles."+as)
 			r := resolve(t, Sources{Dir: "/", SystemFile: tempFile(t, pasted), Flags: []Setting{{Option: "profile", Values: []string{as}}}})

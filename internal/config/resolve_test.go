@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func tempFile(t *testing.T, text string) string {
@@ -19,12 +21,8 @@ func tempFile(t *testing.T, text string) string {
 
 func write(t *testing.T, path, text string) string {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -34,22 +32,16 @@ func flag(name string, values ...string) Setting { return Setting{Option: name, 
 func home(t *testing.T) Sources {
 	t.Helper()
 	h, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dir := filepath.Join(h, "project", "sub")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
 	return Sources{Dir: dir, Home: h, UID: os.Getuid(), SystemFile: filepath.Join(h, "etc", fileName)}
 }
 
 func resolve(t *testing.T, src Sources) *Resolved {
 	t.Helper()
 	r, err := Resolve(src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return r
 }
 

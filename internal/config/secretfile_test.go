@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestSecretsThatOthersCanReadAreRefused(t *testing.T) {
@@ -14,13 +16,9 @@ func TestSecretsThatOthersCanReadAreRefused(t *testing.T) {
 		t.Skip("a mode says nothing on Windows")
 	}
 	path := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(path, []byte("sesame\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("sesame\n"), 0o600))
 	for mode, want := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o640: true, 0o644: false, 0o604: false, 0o602: false} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, mode))
 		text, err := ReadSecret("--token-file", path)
 		var refused *UsageError
 		switch {

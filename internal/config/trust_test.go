@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // project is a home directory with a project file in it that isn't trusted.
@@ -87,9 +89,7 @@ func TestTrustCoversPoliciesThatAFileNames(t *testing.T) {
 			"no such file or directory":        func() error { return nil },
 			"not a regular file":               func() error { return syscall.Mkfifo(policy, 0o600) },
 		} {
-			if err := errors.Join(os.Remove(policy), spoil()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.Remove(policy), spoil()))
 			r = resolve(t, src)
 			if r.Policy.TimeLimit != 30*time.Second || len(r.Notices) != 1 ||
 				!strings.Contains(r.Notices[0], "names "+policy) || !strings.Contains(r.Notices[0], why) {
@@ -140,9 +140,7 @@ func TestUnreadableProjectFileIsIgnored(t *testing.T) {
 		"FIFO":          func(path string) error { return syscall.Mkfifo(path, 0o600) },
 	} {
 		src, path := project(t)
-		if err := errors.Join(os.Remove(path), make(path)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Remove(path), make(path)))
 		r := resolve(t, src) // a FIFO would hang here
 		if r.Policy.TimeLimit != 30*time.Second || len(r.Notices) != 1 || !strings.Contains(r.Notices[0], "can't be read") {
 			t.Errorf("%s: %v, notices %q", name, r.Policy.TimeLimit, r.Notices)
@@ -156,9 +154,7 @@ func TestUnreadableProjectFileIsIgnored(t *testing.T) {
 // The way there can be a link; what counts is where it leads.
 func TestDirectoryReachedThroughALink(t *testing.T) {
 	src, path := project(t)
-	if err := os.Symlink(filepath.Dir(path), filepath.Join(src.Home, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(filepath.Dir(path), filepath.Join(src.Home, "link")))
 	src.Dir = filepath.Join(src.Home, "link", "sub")
 	if got, _, err := Trust(src, filepath.Join(src.Home, "link", fileName)); err != nil || got != path {
 		t.Fatalf("%q, %v", got, err)
@@ -209,9 +205,7 @@ func TestListOfTrustedFilesThatOthersCouldHaveWrittenIsRefused(t *testing.T) {
 		if r := resolve(t, src); r.Policy.TimeLimit != 2*time.Second {
 			t.Fatalf("%s: not trusted before", name)
 		}
-		if err := c.spoil(&src); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.spoil(&src))
 		r := resolve(t, src)
 		if r.Policy.TimeLimit != 30*time.Second || len(r.Notices) != 1 || !strings.Contains(r.Notices[0], c.want) {
 			t.Errorf("%s: %v, notices %q, want %q", name, r.Policy.TimeLimit, r.Notices, c.want)
@@ -240,9 +234,7 @@ func TestPermissionErrorsKeepTheirErrno(t *testing.T) {
 	if _, _, err := Trust(src, path); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(src.trustStore(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(src.trustStore(), 0o666))
 	if _, _, err := Trust(src, path); !errors.Is(err, syscall.EPERM) {
 		t.Errorf("%v is no EPERM", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 var here = place{dir: "/work/dir", home: "/home/u"}
@@ -104,9 +106,7 @@ func TestMistypedSecretsIsAnError(t *testing.T) {
 		{"secret2", dir + "/secret2"}, {"build", dir + "/build"}, {"sec", dir + "/sec"},
 	})
 	// A file of that name is meant, and so is a link that leads nowhere.
-	if err := os.WriteFile(dir+"/secret", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(dir+"/secret", nil, 0o600))
 	tryCanonical(t, "deny", base, []canonCase{{"secret", dir + "/secret"}, {"sercets", "!did you mean"}})
 }
 
@@ -448,9 +448,7 @@ func TestValidate(t *testing.T) {
 		},
 	} {
 		p := Default()
-		if err := p.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Validate())
 		spoil(&p)
 		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // Each sandbox has a token of its own, each owner its own sandboxes, and nobody is told which others there are.
@@ -273,9 +275,7 @@ func TestAnOwnersShare(t *testing.T) {
 	slow, send := io.Pipe()
 	defer send.Close()
 	r, err := http.NewRequest("POST", c.base+"/filesystem.Filesystem/Stat", slow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for k, v := range head(typeUnary) {
 		r.Header.Set(k, c.fill(v))
 	}

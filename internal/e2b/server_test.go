@@ -24,6 +24,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/confine/confinetest"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/sandboxes"
 )
 
@@ -141,16 +142,12 @@ func (c *client) send(r *request) *http.Response {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	c.t.Cleanup(cancel)
 	q, err := http.NewRequestWithContext(ctx, method, c.base+c.fill(target), bytes.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	for name, value := range r.Head {
 		q.Header.Set(name, c.fill(value))
 	}
 	answer, err := http.DefaultTransport.RoundTrip(q)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	c.t.Cleanup(func() { answer.Body.Close() })
 	return answer
 }
@@ -159,9 +156,7 @@ func (c *client) text(r *request) (status int, text string) {
 	c.t.Helper()
 	answer := c.send(r)
 	b, err := io.ReadAll(answer.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	return answer.StatusCode, string(b)
 }
 
@@ -272,9 +267,7 @@ func TestWhatTheSDKsSend(t *testing.T) {
 	for _, sdk := range []string{"python", "js"} {
 		t.Run(sdk, func(t *testing.T) {
 			f, err := os.Open("testdata/" + sdk + ".ndjson")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer f.Close()
 			c := newServer(t)
 			var streams sync.WaitGroup
@@ -283,9 +276,7 @@ func TestWhatTheSDKsSend(t *testing.T) {
 			n := 0
 			for ; lines.Scan(); n++ {
 				var r request
-				if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, json.Unmarshal(lines.Bytes(), &r))
 				want, ok := answers[r.Do]
 				if !ok {
 					path, _, _ := strings.Cut(r.Do, "?")

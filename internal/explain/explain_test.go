@@ -8,6 +8,7 @@ import (
 
 	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/hostfs/hosttest"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/rootfs"
 	"github.com/confine-run/confine/internal/view"
 )
@@ -25,9 +26,7 @@ func TestCheck(t *testing.T) {
 		in.Mounts = []view.Mount{{Src: "/data", Dst: "/mnt/d"}}
 		in.Protect = []string{".envrc"}
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	v := New(table.View, Viewer{UID: 1000, GID: 1000, OneID: true, Host: h})
 	for _, c := range []struct {
 		path  string
@@ -79,9 +78,7 @@ func TestCheck(t *testing.T) {
 func TestMeant(t *testing.T) {
 	h := hosttest.Debian(t, "/home/u/p/away -> /data/a", "/home/u/p/s/t/f=1", "/data/a/b/f=1", "/data/l -> a/b", "/other/c/g=1", "/data/up -> /other/c")
 	table, err := rootfs.Compile(hosttest.Input(h, func(in *view.Input) { in.Deny = []string{"s"} }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	v := New(table.View, Viewer{UID: 1000, GID: 1000, OneID: true, Host: h})
 	for _, c := range []struct {
 		path  string
@@ -137,9 +134,7 @@ func TestWhatAnOverlayCantCopy(t *testing.T) {
 	see := func(by Viewer, name string, w Op, workdir string) Decision {
 		t.Helper()
 		table, err := rootfs.Compile(hosttest.Input(h, func(in *view.Input) { in.Workdir = workdir }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		by.UID, by.GID, by.Host = 1000, 1000, h
 		return New(table.View, by).Check(p+name, w)
 	}

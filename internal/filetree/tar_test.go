@@ -10,15 +10,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func rootOf(t testing.TB) (string, Files) {
 	t.Helper()
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { root.Close() })
 	return dir, Host(root)
 }
@@ -29,9 +29,7 @@ func packed(t testing.TB, headers ...*tar.Header) *bytes.Buffer {
 	w := tar.NewWriter(&b)
 	for _, h := range headers {
 		h.Size = int64(len(h.Uname))
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.WriteHeader(h))
 		if _, err := w.Write([]byte(h.Uname)); err != nil {
 			t.Fatal(err)
 		}
@@ -46,9 +44,7 @@ func TestATreeIsTheSameAfterATar(t *testing.T) {
 		os.Symlink("b/run", filepath.Join(from, "a/link")), os.Symlink("../secret", filepath.Join(from, "a/up")), os.Symlink("nowhere", filepath.Join(from, "dangling")),
 		os.Mkdir(filepath.Join(from, "closed"), 0o755), os.WriteFile(filepath.Join(from, "closed/in"), nil, 0o644), os.Chmod(filepath.Join(from, "closed"), 0o555),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	var b bytes.Buffer
 	if began, err := Pack(files, ".", &b); err != nil || !began {
@@ -162,13 +158,9 @@ func FuzzUnpack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		dir := t.TempDir()
 		below := filepath.Join(dir, "below")
-		if err := os.Mkdir(below, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(below, 0o755))
 		root, err := os.OpenRoot(below)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer root.Close()
 		_, _ = Unpack(Host(root), ".", bytes.NewReader(text), true)
 		if entries, _ := os.ReadDir(dir); len(entries) != 1 {

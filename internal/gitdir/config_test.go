@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 var gitConfigs = [...]struct{ text, want string }{
@@ -54,9 +56,7 @@ func FuzzGitConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		all := ParseConfig(text)
 		name := filepath.Join(t.TempDir(), "config")
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 		if git == "" {
 			return
 		}

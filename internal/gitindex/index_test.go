@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 type item struct {
@@ -308,8 +310,8 @@ func TestWhatGitWrites(t *testing.T) {
 		}
 		commit := strings.Repeat("12", hash)
 		for _, name := range []string{"d/a", "d/b", "e/a"} {
-			must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
-			must(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600))
+			must.Do(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600))
 		}
 		run("add", "d", "e")
 		run("update-index", "--add", "--cacheinfo", "160000,"+commit+",sub")
@@ -335,13 +337,6 @@ func TestWhatGitWrites(t *testing.T) {
 		if err != nil || !slices.Equal(found.Sparse, []string{"d", "e"}) || !slices.Equal(found.Gitlinks, []string{"sub"}) {
 			t.Errorf("%s, sparse: %v %q", format, err, found)
 		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -372,9 +367,7 @@ func FuzzRead(f *testing.F) {
 		}
 		dir := repository(t, git, "sha1")
 		for name, text := range map[string]string{"index": string(text), base: shared} {
-			if err := os.WriteFile(filepath.Join(dir, ".git", name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, ".git", name), []byte(text), 0o600))
 		}
 		names, _ := gitlinksOf(t, git, dir)
 		for _, name := range names {

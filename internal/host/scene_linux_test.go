@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // A scene is a process in which something is taken away, that then examines
@@ -158,12 +160,8 @@ func play(t *testing.T, name string, uid int) Results {
 // skip is a failure where CONFINE_MUST_RUN says so.
 func skip(t *testing.T, cond string, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := MustRun(cond); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, MustRun(cond))
 	t.Skipf("needs %s", cond)
 }
 

@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestKernelResolves(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	must(err)
 	must(os.MkdirAll(dir+"/a b/c", 0o755))

@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 type object map[string]any
@@ -28,15 +30,15 @@ func store(t testing.TB, dir string, content []byte) object {
 	t.Helper()
 	sum := sha256.Sum256(content)
 	name := hex.EncodeToString(sum[:])
-	must(t, os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, "blobs", "sha256", name), content, 0o644))
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "blobs", "sha256", name), content, 0o644))
 	return object{"digest": "sha256:" + name, "size": len(content)}
 }
 
 func document(t testing.TB, v any) []byte {
 	t.Helper()
 	text, err := json.Marshal(v)
-	must(t, err)
+	must.Do(t, err)
 	return text
 }
 
@@ -84,14 +86,14 @@ func TestLayoutIsUnpackedOnce(t *testing.T) {
 		t.Errorf("find: %v", err)
 	}
 	tree, err := Unpack(t.Context(), src, cache)
-	must(t, err)
+	must.Do(t, err)
 	if got := contents(t, tree.Root); got != "d f=1 g=2" {
 		t.Error(got)
 	}
 	if tree.Path != "/opt/bin:/bin" || tree.Dir != "/srv" {
 		t.Errorf("%+v", tree.Meta)
 	}
-	must(t, os.WriteFile(filepath.Join(tree.Root, "mark"), nil, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(tree.Root, "mark"), nil, 0o600))
 	again, err := Unpack(t.Context(), src, cache)
 	found, err2 := Find(src, cache)
 	if err != nil || err2 != nil || again != tree || found != tree || !strings.Contains(contents(t, tree.Root), "mark") {
@@ -125,13 +127,13 @@ func TestWhatIsNotAsItsDigestSaysIsRefused(t *testing.T) {
 		t.Fatal(err) // the control
 	}
 	blobs, err := filepath.Glob(filepath.Join(good, "blobs", "sha256", "*"))
-	must(t, err)
+	must.Do(t, err)
 	refused := 0
 	for _, b := range blobs {
 		text, err := os.ReadFile(b)
-		must(t, err)
+		must.Do(t, err)
 		changed := append(bytes.Clone(text), '\n') // harmless to a reader of JSON, and after the end of an archive
-		must(t, os.WriteFile(b, changed, 0o644))
+		must.Do(t, os.WriteFile(b, changed, 0o644))
 		cache := filepath.Join(t.TempDir(), "c")
 		if _, err := Unpack(t.Context(), good, cache); err != nil {
 			refused++
@@ -139,7 +141,7 @@ func TestWhatIsNotAsItsDigestSaysIsRefused(t *testing.T) {
 				t.Errorf("%d names are left", len(names))
 			}
 		}
-		must(t, os.WriteFile(b, text, 0o644))
+		must.Do(t, os.WriteFile(b, text, 0o644))
 	}
 	if want := len(blobs) - 1; refused != want { // one is for another platform, and nobody reads it
 		t.Errorf("%d of %d are refused", refused, want)
@@ -148,9 +150,9 @@ func TestWhatIsNotAsItsDigestSaysIsRefused(t *testing.T) {
 
 func TestInterruptedIsSweptAndConcurrentIsShared(t *testing.T) {
 	src, cache := newLayout(t, archive(t, "d/f=1", "e=2")), filepath.Join(t.TempDir(), "c")
-	must(t, os.MkdirAll(filepath.Join(cache, unfinished+"x", "tree", "d"), 0o700))
-	must(t, os.Symlink("/", filepath.Join(cache, unfinished+"x", "tree", "l")))
-	must(t, os.Chmod(cache, 0o700))
+	must.Do(t, os.MkdirAll(filepath.Join(cache, unfinished+"x", "tree", "d"), 0o700))
+	must.Do(t, os.Symlink("/", filepath.Join(cache, unfinished+"x", "tree", "l")))
+	must.Do(t, os.Chmod(cache, 0o700))
 	var all sync.WaitGroup
 	trees := make([]Tree, 8)
 	for i := range trees {
@@ -258,14 +260,14 @@ func TestNoPartOfALayoutIsAFileOfTheUsers(t *testing.T) {
 	for _, part := range []string{"index.json", "blobs"} {
 		dir := newLayout(t, archive(t, "f=1"))
 		away := filepath.Join(t.TempDir(), "away")
-		must(t, os.Rename(filepath.Join(dir, part), away))
-		must(t, os.Symlink(away, filepath.Join(dir, part)))
+		must.Do(t, os.Rename(filepath.Join(dir, part), away))
+		must.Do(t, os.Symlink(away, filepath.Join(dir, part)))
 		if _, err := unpackNew(t, dir); !errors.Is(err, unix.EXDEV) {
 			t.Errorf("%s outside: %v", part, err)
 		}
 		// A link that stays inside leads there.
-		must(t, os.Rename(away, filepath.Join(dir, "within")))
-		must(t, errors.Join(os.Remove(filepath.Join(dir, part)), os.Symlink("within", filepath.Join(dir, part))))
+		must.Do(t, os.Rename(away, filepath.Join(dir, "within")))
+		must.Do(t, errors.Join(os.Remove(filepath.Join(dir, part)), os.Symlink("within", filepath.Join(dir, part))))
 		if _, err := unpackNew(t, dir); err != nil {
 			t.Errorf("%s inside: %v", part, err)
 		}
@@ -281,18 +283,11 @@ func TestACacheThatOthersWriteIsRefused(t *testing.T) {
 	if _, err := Find(dir, cache); err != nil {
 		t.Fatal(err) // the control
 	}
-	must(t, os.Chmod(cache, 0o777))
+	must.Do(t, os.Chmod(cache, 0o777))
 	if _, err := Find(dir, cache); err == nil {
 		t.Error("what anybody may have put there was found")
 	}
 	if _, err := Unpack(t.Context(), dir, cache); err == nil {
 		t.Error("what anybody may have put there was taken")
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

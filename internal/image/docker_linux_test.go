@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func diffID(layer []byte) string {
@@ -28,8 +30,8 @@ func newSaved(t *testing.T, config object, images int, layers ...[]byte) string 
 		n := string(rune('a'+i)) + "/layer.tar"
 		names = append(names, n)
 		write(t, filepath.Join(dir, "kept", n), l)
-		must(t, os.Mkdir(filepath.Join(dir, filepath.Dir(n)), 0o755))
-		must(t, os.Symlink("../kept/"+n, filepath.Join(dir, n)))
+		must.Do(t, os.Mkdir(filepath.Join(dir, filepath.Dir(n)), 0o755))
+		must.Do(t, os.Symlink("../kept/"+n, filepath.Join(dir, n)))
 	}
 	var all []object
 	for i := range images {
@@ -41,8 +43,8 @@ func newSaved(t *testing.T, config object, images int, layers ...[]byte) string 
 
 func write(t testing.TB, name string, content []byte) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	must(t, os.WriteFile(name, content, 0o644))
+	must.Do(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	must.Do(t, os.WriteFile(name, content, 0o644))
 }
 
 // tarOf is a directory as a tar.
@@ -61,7 +63,7 @@ func tarOf(t testing.TB, dir string) string {
 		}
 		return err
 	})
-	must(t, err)
+	must.Do(t, err)
 	return newFile(t, archive(t, members...))
 }
 
@@ -137,7 +139,7 @@ func TestATreeWithAManifestOfItsOwnIsATree(t *testing.T) {
 
 func TestALayoutThatIsNotMarkedIsNoTree(t *testing.T) {
 	dir := newLayout(t, archive(t, "f=1"))
-	must(t, os.Remove(filepath.Join(dir, "oci-layout")))
+	must.Do(t, os.Remove(filepath.Join(dir, "oci-layout")))
 	for _, src := range []string{dir, tarOf(t, dir)} {
 		_, err := unpackNew(t, src)
 		if !Is(src) || !errors.Is(err, errUnmarked) || !strings.Contains(Remedy(err), "oci-layout") {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestEachErrorHasTheRemedyThatHelps(t *testing.T) {
@@ -59,7 +61,7 @@ func TestTheEndOfAProgramIsItsEnd(t *testing.T) {
 	for text, want := range map[string]error{"echo f": io.EOF, "echo f; exit 1": errProgram, ":": errProgram} {
 		t.Setenv("PATH", gzipThat(t, text))
 		in, err := plain(t.Context(), strings.NewReader("\x1f\x8b\x08\x00"))
-		must(t, err)
+		must.Do(t, err)
 		_, first := io.Copy(io.Discard, in)
 		if first == nil {
 			first = io.EOF
@@ -76,20 +78,20 @@ func gzipThat(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "gzip"), []byte("#!/bin/sh\nPATH=/usr/bin:/bin\n"+text+"\n"))
-	must(t, os.Chmod(filepath.Join(dir, "gzip"), 0o755))
+	must.Do(t, os.Chmod(filepath.Join(dir, "gzip"), 0o755))
 	return dir
 }
 
 func open(t *testing.T, mode os.FileMode) string {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.Chmod(dir, mode))
+	must.Do(t, os.Chmod(dir, mode))
 	return dir
 }
 
 func without(t *testing.T, dir, name string) string {
 	t.Helper()
-	must(t, os.RemoveAll(filepath.Join(dir, name)))
+	must.Do(t, os.RemoveAll(filepath.Join(dir, name)))
 	return dir
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/linux"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // member is one entry of an archive: "dir/", "file=text", "link -> target",
@@ -44,12 +45,12 @@ func archive(t testing.TB, members ...member) []byte {
 			h.Typeflag = tar.TypeDir
 		}
 		h.Size = int64(len(text))
-		must(t, w.WriteHeader(h))
+		must.Do(t, w.WriteHeader(h))
 		if _, err := io.WriteString(w, text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	must(t, w.Close())
+	must.Do(t, w.Close())
 	return buf.Bytes()
 }
 
@@ -58,11 +59,11 @@ func scene(t testing.TB) (dir string, x *extractor) {
 	t.Helper()
 	dir = t.TempDir()
 	for _, d := range []string{"tree", "beside"} {
-		must(t, os.Mkdir(filepath.Join(dir, d), 0o755))
+		must.Do(t, os.Mkdir(filepath.Join(dir, d), 0o755))
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "beside", "secret"), []byte("secret"), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "beside", "secret"), []byte("secret"), 0o600))
 	fd, err := unix.Open(filepath.Join(dir, "tree"), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	if x, err = newExtractor(t.Context(), fd); err != nil {
 		t.Fatal(err)
@@ -104,7 +105,7 @@ func contents(t testing.TB, root string) string {
 		all = append(all, rel)
 		return nil
 	})
-	must(t, err)
+	must.Do(t, err)
 	sort.Strings(all)
 	return strings.Join(all, " ")
 }
@@ -132,7 +133,7 @@ func TestLayers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir, x := scene(t)
 			for _, l := range c.layers {
-				must(t, x.layer(bytes.NewReader(archive(t, l...))))
+				must.Do(t, x.layer(bytes.NewReader(archive(t, l...))))
 			}
 			if got := contents(t, filepath.Join(dir, "tree")); got != c.want {
 				t.Errorf("%s\nwant %s", got, c.want)
@@ -179,7 +180,7 @@ func TestNothingLeadsOut(t *testing.T) {
 		})
 	}
 	dir, _ := scene(t) // the control
-	must(t, os.WriteFile(filepath.Join(dir, "tree", "../beside/secret"), []byte("x"), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "tree", "../beside/secret"), []byte("x"), 0o600))
 	if text, _ := os.ReadFile(filepath.Join(dir, "beside", "secret")); string(text) != "x" {
 		t.Error("the names of this test lead nowhere")
 	}
@@ -187,10 +188,10 @@ func TestNothingLeadsOut(t *testing.T) {
 
 func TestModesAndOwners(t *testing.T) {
 	dir, x := scene(t)
-	must(t, x.layer(bytes.NewReader(archive(t, "f=1", "d/"))))
+	must.Do(t, x.layer(bytes.NewReader(archive(t, "f=1", "d/"))))
 	for _, n := range []string{"f", "d"} {
 		var st unix.Stat_t
-		must(t, unix.Lstat(filepath.Join(dir, "tree", n), &st))
+		must.Do(t, unix.Lstat(filepath.Join(dir, "tree", n), &st))
 		if st.Mode&0o7777 != 0o755 || int(st.Uid) != os.Geteuid() {
 			t.Errorf("%s: mode %o, owner %d", n, st.Mode, st.Uid)
 		}
@@ -260,7 +261,7 @@ func TestBounds(t *testing.T) {
 		t.Error("a directory that no path reaches was made")
 	}
 	top, err := unix.Open(dir, unix.O_PATH, 0)
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Close(top)
 	if err := linux.RemoveAll(top, "tree", 0); err != nil {
 		t.Errorf("what was made can't be removed: %v", err)
@@ -272,7 +273,7 @@ func gnuTar(t *testing.T, args ...string) []byte {
 	t.Helper()
 	text, err := exec.Command("tar", args...).Output()
 	if errors.Is(err, exec.ErrNotFound) {
-		must(t, host.MustRun("program:tar"))
+		must.Do(t, host.MustRun("program:tar"))
 		t.Skip("tar is not installed")
 	} else if err != nil {
 		t.Fatal(err)
@@ -297,7 +298,7 @@ func TestHolesStayHoles(t *testing.T) {
 		for name, text := range files {
 			write(t, filepath.Join(src, name), nil)
 			f, err := os.OpenFile(filepath.Join(src, name), os.O_WRONLY, 0)
-			must(t, err)
+			must.Do(t, err)
 			for at := 0; at < len(text); at += block {
 				if b := text[at:min(at+block, len(text))]; !bytes.Equal(b, zeros[:len(b)]) {
 					if _, err := f.WriteAt(b, int64(at)); err != nil {
@@ -305,7 +306,7 @@ func TestHolesStayHoles(t *testing.T) {
 					}
 				}
 			}
-			must(t, errors.Join(f.Truncate(int64(len(text))), f.Close()))
+			must.Do(t, errors.Join(f.Truncate(int64(len(text))), f.Close()))
 		}
 		args := []string{"-C", src, "-cf", "-", "."}
 		switch format {
@@ -345,7 +346,7 @@ func TestHolesStayHoles(t *testing.T) {
 func TestSparseFileIsRefusedByItsLength(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "f")
 	write(t, src, nil)
-	must(t, os.Truncate(src, maxBytes+1))
+	must.Do(t, os.Truncate(src, maxBytes+1))
 	text := gnuTar(t, "--sparse", "-C", filepath.Dir(src), "-cf", "-", "f")
 	dir, x := scene(t)
 	if err := x.layer(bytes.NewReader(text)); !errors.Is(err, errTooLarge) {

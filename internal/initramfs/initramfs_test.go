@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestAnInitramfsIsWhatTheKernelReads(t *testing.T) {
@@ -14,9 +16,7 @@ func TestAnInitramfsIsWhatTheKernelReads(t *testing.T) {
 	c := To(&b)
 	c.File("a/b/c", 0o755, []byte("12345"))
 	c.File("a/b/d", 0o644, nil)
-	if err := c.End(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.End())
 	var names []string
 	for rest := b.Bytes(); len(rest) > 0; {
 		header := rest[:110]

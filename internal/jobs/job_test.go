@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func valid() *Job {
@@ -33,9 +35,7 @@ func TestJobsThatCannotBe(t *testing.T) {
 		j := valid()
 		change(j)
 		text, err := json.Marshal(j)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := ParseJob(text); (err == nil) != (name == "") {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -79,9 +79,7 @@ func FuzzParseJob(f *testing.F) {
 			t.Errorf("%q is the subject of one job", j.subject())
 		}
 		again, err := json.Marshal(j)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := ParseJob(again); err != nil {
 			t.Error(err)
 		}

@@ -16,14 +16,13 @@ import (
 
 	"github.com/confine-run/confine/internal/jobs"
 	"github.com/confine-run/confine/internal/jobs/jobstest"
+	"github.com/confine-run/confine/internal/must"
 )
 
 func open(t *testing.T, url string) *jobs.Queue {
 	t.Helper()
 	q, err := jobs.Open(t.Context(), jobs.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(q.Close)
 	return q
 }
@@ -36,9 +35,7 @@ func job(batch string, index int) *jobs.Job {
 func take(t *testing.T, q *jobs.Queue, priority string) jetstream.Msg {
 	t.Helper()
 	m, err := q.Consumer(priority).Next(jetstream.FetchMaxWait(5 * time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return m
 }
 
@@ -46,18 +43,12 @@ func TestWhatIsThereAndWrongIsRefusedAndNotChanged(t *testing.T) {
 	url := jobstest.Inside(t)
 	open(t, url).Close()
 	nc, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stream, err := js.Stream(t.Context(), "confine-output")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := stream.CachedInfo().Config
 	right := c
 	c.MaxAge, c.MaxBytes = time.Hour, 1<<20 // how much it keeps is the operator's
@@ -100,9 +91,7 @@ func TestAServerWithoutJetStreamIsTold(t *testing.T) {
 func TestToSubmitTheSameOnceMoreDoesNothing(t *testing.T) {
 	q := open(t, jobstest.Inside(t))
 	for range 3 {
-		if err := q.Submit(t.Context(), job("once", 1), job("once", 2)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, q.Submit(t.Context(), job("once", 1), job("once", 2)))
 	}
 	all, err := q.List(t.Context(), "default", "")
 	if err != nil || len(all) != 2 || all[0].State != jobs.Queued {
@@ -117,9 +106,7 @@ func TestAFullQueueIsWaitedFor(t *testing.T) {
 	defer nc.Close()
 	js, _ := jetstream.New(nc)
 	stream, err := js.Stream(t.Context(), "confine-jobs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := stream.CachedInfo().Config
 	c.MaxMsgs = 2
 	if _, err := js.UpdateStream(t.Context(), c); err != nil {
@@ -132,9 +119,7 @@ func TestAFullQueueIsWaitedFor(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- q.Submit(t.Context(), job("full", 1), job("full", 2), job("full", 3)) }()
-	if err := take(t, q, "normal").Ack(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, take(t, q, "normal").Ack())
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -167,9 +152,7 @@ func TestOfTwoWhoWriteARecordOneIsRefused(t *testing.T) {
 func TestAJobThatIsCancelledWhileItWaitsIsNotStarted(t *testing.T) {
 	q := open(t, jobstest.Inside(t))
 	j := job("cancelled", 0)
-	if err := q.Submit(t.Context(), j); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, q.Submit(t.Context(), j))
 	m := take(t, q, "normal") // a worker has it in hand already
 	peers := q.Peers()
 	r, err := q.Cancel(t.Context(), peers, j.Key)
@@ -180,13 +163,9 @@ func TestAJobThatIsCancelledWhileItWaitsIsNotStarted(t *testing.T) {
 		t.Errorf("it was started: %v", err)
 	}
 	k, err := q.Get(t.Context(), j.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	read, err := jobs.Read(m.Subject(), m.Headers(), m.Data())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if v := jobs.Decide(&jobs.Situation{Job: read, Kept: k, Me: "w"}); v.Do != jobs.Seal {
 		t.Errorf("%+v", v)
 	}
@@ -198,15 +177,11 @@ func TestAJobThatIsCancelledWhileItWaitsIsNotStarted(t *testing.T) {
 func TestAWorkerThatIsSilentIsGoneAndStaysSo(t *testing.T) {
 	q := open(t, jobstest.Inside(t))
 	lease, err := q.Enlist(t.Context(), jobs.WorkerInfo{Lease: 0.4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	peers := q.Peers()
 	began := time.Now()
 	for time.Since(began) < time.Second {
-		if err := lease.Renew(t.Context(), jobs.Need{}, 0, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, lease.Renew(t.Context(), jobs.Need{}, 0, 0))
 		if presence, err := peers.See(t.Context(), lease.Name); presence == jobs.Gone || err != nil {
 			t.Fatalf("gone while it says that it is there: %v", err)
 		}
@@ -216,9 +191,7 @@ func TestAWorkerThatIsSilentIsGoneAndStaysSo(t *testing.T) {
 	for {
 		left := lease.Left()
 		presence, err := peers.See(t.Context(), lease.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if presence == jobs.Gone {
 			if left > 0 {
 				t.Errorf("it is held for gone with %v of its lease left", left)
@@ -247,24 +220,18 @@ func TestFilesAreKeptOnceAndHeldAgainstTheirDigests(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789"), 100_000)
 	spool := func() *jobs.Spool {
 		s, err := jobs.NewSpool(t.TempDir(), jobs.MaxFile, func(w io.Writer) error { _, err := w.Write(content); return err })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return s
 	}
 	s := spool()
 	for range 3 {
-		if err := q.Store(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, q.Store(t.Context(), s))
 	}
 	nc, _ := nats.Connect(url)
 	defer nc.Close()
 	js, _ := jetstream.New(nc)
 	bucket, err := js.ObjectStore(t.Context(), "confine-files")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if st, err := bucket.Status(t.Context()); err != nil || st.Size() > uint64(len(content))*3/2 {
 		t.Errorf("it takes %d bytes: %v", st.Size(), err)
 	}

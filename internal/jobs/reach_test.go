@@ -9,25 +9,20 @@ import (
 
 	"github.com/confine-run/confine/internal/jobs"
 	"github.com/confine-run/confine/internal/jobs/jobstest"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // TestAnImpostorIsNotReached: somebody who answers on a worker's subject, and has a key of his own, is not taken for it, nor is one whose name leads elsewhere.
 func TestAnImpostorIsNotReached(t *testing.T) {
 	q, err := jobs.Open(t.Context(), jobs.Options{URL: jobstest.Inside(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer q.Close()
 	mine, theirs := identity(t), identity(t)
 	lease, err := q.Enlist(t.Context(), jobs.WorkerInfo{Lease: 10, Identity: mine.Digest})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	open := func(id *jobs.Identity) {
 		door, err := lease.Open(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { _ = door.Close() })
 		go func() {
 			for {
@@ -63,18 +58,14 @@ func TestAnImpostorIsNotReached(t *testing.T) {
 func identity(t *testing.T) *jobs.Identity {
 	t.Helper()
 	id, err := jobs.NewIdentity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return id
 }
 
 // TestOfTwoWhoWriteTheRecordOfASessionOneIsRefused: that is what all of a move rests on.
 func TestOfTwoWhoWriteTheRecordOfASessionOneIsRefused(t *testing.T) {
 	q, err := jobs.Open(t.Context(), jobs.Options{URL: jobstest.Inside(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer q.Close()
 	all := jobs.SessionsOf(q)
 	k := jobs.KeptSession{Key: jobs.SessionKey{Account: "a", Name: "n"}}

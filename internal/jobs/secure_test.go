@@ -23,25 +23,20 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/confine-run/confine/internal/jobs"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // certificate makes one for loopback that is its own authority.
 func certificate(t *testing.T, dir string) (cert, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	about := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
 	der, err := x509.CreateCertificate(rand.Reader, about, about, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	private, err := x509.MarshalECPrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})))
@@ -50,18 +45,14 @@ func certificate(t *testing.T, dir string) (cert, key string) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // user makes the key of a user: what servers know, and a file of the seed.
 func user(t *testing.T, dir, name string) (public, file string) {
 	t.Helper()
 	k, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	seed, _ := k.Seed()
 	public, _ = k.PublicKey()
 	file = filepath.Join(dir, name)
@@ -78,9 +69,7 @@ func TestTheExampleOfAServerHoldsTeamsApart(t *testing.T) {
 	team, teamFile := user(t, dir, "team")
 	_, strangerFile := user(t, dir, "stranger")
 	text, err := os.ReadFile("../../examples/cluster/nats.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	before, rest, _ := strings.Cut(string(text), "cluster {") // this one is alone
 	_, after, ok := strings.Cut(rest, "\n}\n")
 	if !ok {
@@ -90,14 +79,10 @@ func TestTheExampleOfAServerHoldsTeamsApart(t *testing.T) {
 	write(t, conf, strings.NewReplacer("/etc/nats/server.pem", cert, "/etc/nats/server.key", key, "/var/lib/nats", dir, "UWORKER", worker, "UTEAMA", team,
 		"0.0.0.0:4222", "127.0.0.1:-1").Replace(before+after))
 	o, err := server.ProcessConfigFile(conf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	o.NoSigs, o.NoLog = true, true
 	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	go s.Start()
 	if !s.ReadyForConnections(20 * time.Second) {
 		t.Fatal("the server isn't ready")
@@ -118,21 +103,15 @@ func TestTheExampleOfAServerHoldsTeamsApart(t *testing.T) {
 		}
 	}
 	all, err := jobs.Open(t.Context(), jobs.Options{URL: url, CA: cert, NKey: workerFile})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer all.Close()
 	one, err := jobs.Open(t.Context(), jobs.Options{URL: url, CA: cert, NKey: teamFile})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer one.Close()
 
 	mine, other := job("mine", 0), job("other", 0)
 	mine.Key.Account, other.Key.Account = "team-a", "team-b"
-	if err := all.Submit(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, all.Submit(t.Context(), other))
 	if err := one.Submit(t.Context(), mine); err != nil {
 		t.Fatalf("its own job: %v", err)
 	}
@@ -143,9 +122,7 @@ func TestTheExampleOfAServerHoldsTeamsApart(t *testing.T) {
 		t.Errorf("%d jobs, %v", len(list), err)
 	}
 	spool, err := jobs.NewSpool(dir, 100, func(w io.Writer) error { _, err := io.Copy(w, bytes.NewReader([]byte("input"))); return err })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := one.Store(t.Context(), spool); err != nil {
 		t.Errorf("its input: %v", err)
 	}
@@ -156,25 +133,17 @@ func TestTheExampleOfAServerHoldsTeamsApart(t *testing.T) {
 	if r, err := one.Cancel(t.Context(), peers, mine.Key); err != nil || r.State != jobs.Cancelled {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if err := all.Write(t.Context(), mine.Key, &jobs.Chunk{Run: 1, Data: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, all.Write(t.Context(), mine.Key, &jobs.Chunk{Run: 1, Data: []byte("x")}))
 	if _, err := one.Output(t.Context(), mine.Key, false, func(*jobs.Chunk) error { return nil }); err != nil {
 		t.Errorf("what its job wrote: %v", err)
 	}
 
 	id, err := jobs.NewIdentity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	lease, err := all.Enlist(t.Context(), jobs.WorkerInfo{Lease: 10, Identity: id.Digest})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	door, err := lease.Open(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer door.Close()
 	visitors := make(chan string, 9)
 	go func() {
@@ -204,9 +173,7 @@ func TestTheExampleOfAServerHoldsTeamsApart(t *testing.T) {
 		t.Errorf("its sessions: %+v, %v", all, err)
 	}
 	c, err := here.Reach(t.Context(), "team-a", lease.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	echo := make([]byte, 5)
 	if _, err := io.WriteString(c, "hello"); err != nil {
 		t.Error(err)
@@ -218,9 +185,7 @@ func TestTheExampleOfAServerHoldsTeamsApart(t *testing.T) {
 
 	l := &lender{T: t, all: all, own: jobs.Key{Account: "team-a", Batch: "lent"}}
 	option, err := nats.NkeyOptionFromSeed(teamFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if l.nc, err = nats.Connect(url, nats.RootCAs(cert), option); err != nil {
 		t.Fatal(err)
 	}
@@ -236,9 +201,7 @@ func TestTheExampleOfAServerHoldsTeamsApart(t *testing.T) {
 		t.Errorf("it has read the record of another team's: %+v", k)
 	}
 	k, err := here.Get(t.Context(), jobs.SessionKey{Account: "team-a", Name: "work"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := here.Put(short, k, &jobs.Session{Worker: "mine"}); err == nil {
 		t.Error("it has written a record")
 	}

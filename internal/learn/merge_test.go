@@ -8,6 +8,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/confine-run/confine/internal/golden"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/seccomp"
 	"github.com/confine-run/confine/status"
 )
@@ -26,18 +27,14 @@ func TestMerge(t *testing.T) {
 	first = strings.Replace(first, "processes = 16", "processes = 500", 1)
 	second := made(t, "read /home/u/doc by vi\ncreate /work/p/new by vi\nread /work/other/f by vi", time.Second)
 	text, err := second.Merge("# at the top\n" + first + "\n[sandbox.profiles.other]\nextends = \"x\"\n# the end\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	golden.Check(t, "testdata/merge.golden", text)
 	var file struct {
 		Sandbox struct {
 			Profiles map[string]map[string]any
 		}
 	}
-	if err := toml.Unmarshal([]byte(text), &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, toml.Unmarshal([]byte(text), &file))
 	x := file.Sandbox.Profiles["x"]
 	fs := x["filesystem"].(map[string]any)
 	if x["time_limit"] != "3m" || x["processes"] != int64(500) || x["grace"] != "5s" || fs["workdir"] != "rw" || len(fs["allow_read"].([]any)) != 3 || len(fs["allow_write"].([]any)) != 0 {

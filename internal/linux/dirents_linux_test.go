@@ -8,19 +8,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-)
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+	"github.com/confine-run/confine/internal/must"
+)
 
 func openDir(t testing.TB, name string) int {
 	t.Helper()
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
@@ -28,20 +23,20 @@ func openDir(t testing.TB, name string) int {
 func TestDirents(t *testing.T) {
 	dir := t.TempDir()
 	want := []string{"..data", "file", "link", strings.Repeat("n", 255)}
-	must(t, os.WriteFile(dir+"/file", nil, 0o600))
-	must(t, os.Symlink("file", dir+"/link"))
-	must(t, os.Mkdir(dir+"/..data", 0o700))
-	must(t, os.Mkdir(dir+"/"+want[3], 0o700))
+	must.Do(t, os.WriteFile(dir+"/file", nil, 0o600))
+	must.Do(t, os.Symlink("file", dir+"/link"))
+	must.Do(t, os.Mkdir(dir+"/..data", 0o700))
+	must.Do(t, os.Mkdir(dir+"/"+want[3], 0o700))
 	for i := range 1000 { // more than one piece
 		want = append(want, strconv.Itoa(i))
-		must(t, os.WriteFile(dir+"/"+want[len(want)-1], nil, 0o600))
+		must.Do(t, os.WriteFile(dir+"/"+want[len(want)-1], nil, 0o600))
 	}
 	slices.Sort(want)
 	fd := openDir(t, dir)
 	buf := make([]byte, 1024)
 	list := func(limit int) (names []string) {
 		for e, err := range Dirents(fd, buf) {
-			must(t, err)
+			must.Do(t, err)
 			names = append(names, string(e.Name))
 			if e.Name[:len(e.Name)+1][len(e.Name)] != 0 {
 				t.Errorf("no zero byte follows %q", e.Name)
@@ -52,7 +47,7 @@ func TestDirents(t *testing.T) {
 			}
 			if len(names) == limit {
 				_, err := unix.Seek(fd, e.Next, unix.SEEK_SET)
-				must(t, err)
+				must.Do(t, err)
 				break
 			}
 		}

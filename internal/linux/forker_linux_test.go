@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // One thread makes one process after another, also after one that came to nothing.
@@ -13,9 +15,7 @@ func TestTheForkerSaysWhatFailedAndGoesOn(t *testing.T) {
 	for _, path := range []string{"/bin/true", "/nonexistent", "/bin/true"} {
 		calls := append(SignalDefaults(new(unix.Sigset_t)), Exec(path, []string{"true"}, nil))
 		f, err := BeginForkExec(0, 50_000, calls)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		pid, pidfd, err := f.Wait()
 		if path == "/nonexistent" {
 			var failed *CallError
@@ -24,9 +24,7 @@ func TestTheForkerSaysWhatFailedAndGoesOn(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer unix.Close(pidfd)
 		var status unix.WaitStatus
 		if _, err := unix.Wait4(pid, &status, 0, nil); err != nil || status.ExitStatus() != 0 {

@@ -5,15 +5,17 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // resident is what is mapped in of the executable's segment with this access, in KiB.
 func resident(t *testing.T, access string) int {
 	t.Helper()
 	exe, err := os.Executable()
-	must(t, err)
+	must.Do(t, err)
 	smaps, err := os.ReadFile("/proc/self/smaps")
-	must(t, err)
+	must.Do(t, err)
 	m := regexp.MustCompile(` ` + access + ` .* ` + regexp.QuoteMeta(exe) + `\n(?:\w+: .*\n)*?Rss: +(\d+) kB`).FindSubmatch(smaps)
 	if m == nil {
 		t.Fatalf("no %s of %s in\n%s", access, exe, smaps)

@@ -6,16 +6,18 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // With openat2 and without, the same is opened and refused.
 func TestOpenPath(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
+	must.Do(t, err)
 	for _, err := range []error{
 		os.MkdirAll(dir+"/a/b", 0o755), os.WriteFile(dir+"/a/b/f", nil, 0o600), os.Symlink("a", dir+"/l"), os.Symlink("f", dir+"/a/b/g"),
 	} {
-		must(t, err)
+		must.Do(t, err)
 	}
 	for _, c := range []struct {
 		path  string

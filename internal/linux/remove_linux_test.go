@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func gone(t *testing.T, name string) {
@@ -20,20 +22,20 @@ func gone(t *testing.T, name string) {
 func TestRemoveAllFollowsNothingAndOpensWhatIsClosed(t *testing.T) {
 	dir := t.TempDir()
 	at := openDir(t, dir)
-	must(t, RemoveAll(at, "nothing", 0))
-	must(t, os.MkdirAll(dir+"/outside/kept", 0o700))
-	must(t, os.MkdirAll(dir+"/tree/a/b/c", 0o700))
-	must(t, os.WriteFile(dir+"/tree/a/b/file", nil, 0))
-	must(t, os.Symlink(dir+"/outside", dir+"/tree/link"))
-	must(t, os.Symlink("../outside", dir+"/tree/a/link"))
-	must(t, unix.Mkfifo(dir+"/tree/a/fifo", 0))
+	must.Do(t, RemoveAll(at, "nothing", 0))
+	must.Do(t, os.MkdirAll(dir+"/outside/kept", 0o700))
+	must.Do(t, os.MkdirAll(dir+"/tree/a/b/c", 0o700))
+	must.Do(t, os.WriteFile(dir+"/tree/a/b/file", nil, 0))
+	must.Do(t, os.Symlink(dir+"/outside", dir+"/tree/link"))
+	must.Do(t, os.Symlink("../outside", dir+"/tree/a/link"))
+	must.Do(t, unix.Mkfifo(dir+"/tree/a/fifo", 0))
 	for _, name := range []string{"/tree/a/b/c", "/tree/a/b", "/tree/a", "/tree"} {
-		must(t, os.Chmod(dir+name, 0))
+		must.Do(t, os.Chmod(dir+name, 0))
 	}
-	must(t, RemoveAll(at, "tree", 0))
+	must.Do(t, RemoveAll(at, "tree", 0))
 	gone(t, dir+"/tree")
-	must(t, os.Symlink("outside", dir+"/link"))
-	must(t, RemoveAll(at, "link", 0))
+	must.Do(t, os.Symlink("outside", dir+"/link"))
+	must.Do(t, RemoveAll(at, "link", 0))
 	gone(t, dir+"/link")
 	if _, err := os.Stat(dir + "/outside/kept"); err != nil {
 		t.Error(err)
@@ -43,17 +45,17 @@ func TestRemoveAllFollowsNothingAndOpensWhatIsClosed(t *testing.T) {
 func TestRemoveAllIsOfAnInode(t *testing.T) {
 	dir := t.TempDir()
 	at := openDir(t, dir)
-	must(t, os.Mkdir(dir+"/a", 0o700))
-	must(t, os.MkdirAll(dir+"/b/c", 0o700))
+	must.Do(t, os.Mkdir(dir+"/a", 0o700))
+	must.Do(t, os.MkdirAll(dir+"/b/c", 0o700))
 	var a unix.Stat_t
-	must(t, unix.Stat(dir+"/a", &a))
+	must.Do(t, unix.Stat(dir+"/a", &a))
 	if err := RemoveAll(at, "b", a.Ino); err != unix.ESTALE {
 		t.Error(err)
 	}
 	if _, err := os.Stat(dir + "/b/c"); err != nil {
 		t.Error(err)
 	}
-	must(t, RemoveAll(at, "a", a.Ino))
+	must.Do(t, RemoveAll(at, "a", a.Ino))
 	gone(t, dir+"/a")
 }
 
@@ -72,22 +74,22 @@ func TestRemoveAllOfADeepTree(t *testing.T) {
 	dir := inMemory(t)
 	top := openDir(t, dir)
 	at, err := unix.Dup(top)
-	must(t, err)
+	must.Do(t, err)
 	for range 5000 {
-		must(t, unix.Mkdirat(at, "d", 0o700))
+		must.Do(t, unix.Mkdirat(at, "d", 0o700))
 		next, err := unix.Openat(at, "d", unix.O_PATH|unix.O_CLOEXEC, 0)
-		must(t, err)
+		must.Do(t, err)
 		_ = unix.Close(at)
 		at = next
 	}
 	_ = unix.Close(at)
 	var was unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
+	must.Do(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
 	low := was
 	low.Cur = 64
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low))
-	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was)) }()
-	must(t, RemoveAll(top, "d", 0))
+	must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low))
+	defer func() { must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was)) }()
+	must.Do(t, RemoveAll(top, "d", 0))
 	gone(t, dir+"/d")
 }
 
@@ -95,7 +97,7 @@ func TestRemoveAllOfADeepTree(t *testing.T) {
 func TestRemoveAllWhileSomebodyMovesThings(t *testing.T) {
 	dir := inMemory(t)
 	at := openDir(t, dir)
-	must(t, os.MkdirAll(dir+"/outside/kept", 0o700))
+	must.Do(t, os.MkdirAll(dir+"/outside/kept", 0o700))
 	stop := make(chan struct{})
 	var mover sync.WaitGroup
 	mover.Go(func() {
@@ -121,7 +123,7 @@ func TestRemoveAllWhileSomebodyMovesThings(t *testing.T) {
 	}
 	close(stop)
 	mover.Wait()
-	must(t, RemoveAll(at, "tree", 0))
+	must.Do(t, RemoveAll(at, "tree", 0))
 	gone(t, dir+"/tree")
 	if _, err := os.Stat(dir + "/outside/kept"); err != nil {
 		t.Error(err)

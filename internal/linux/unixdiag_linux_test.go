@@ -6,19 +6,21 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // A socket keeps the numbers of the file that it was bound to, whatever that is called now.
 func TestUnixSocketsHaveTheNumbersOfTheirFiles(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Close(fd)
 	dir := t.TempDir()
 	name, moved := filepath.Join(dir, "a\nb"), filepath.Join(dir, "moved")
-	must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
-	must(t, os.Rename(name, moved))
+	must.Do(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
+	must.Do(t, os.Rename(name, moved))
 	var st unix.Stat_t
-	must(t, unix.Lstat(moved, &st))
+	must.Do(t, unix.Lstat(moved, &st))
 	all, err := UnixSockets()
 	if err != nil {
 		t.Skip(err)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // list describes the values in v, a line each: its path, its kind, its text, and where it stands.
@@ -24,9 +26,7 @@ func list(v Value, path string, lines Lines) (text string) {
 func TestValuesKnowWhereTheyStand(t *testing.T) {
 	text := []byte("a.b = 0x1_0\n[[r]]\nn = [1.50,\n 'x']\n[[r]]\ns = { t = true }\n[r.u]\nd = 1979-01-01\n")
 	v, err := TOML(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const want = `.a 1 "" 1:1
 .a.b 4 "16" 1:7
 .r 2 "" 2:3

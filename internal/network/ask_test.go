@@ -2,6 +2,8 @@ package network
 
 import (
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestAsk(t *testing.T) {
@@ -37,18 +39,14 @@ func TestAsk(t *testing.T) {
 		{"169.254.169.254:80", "169.254.169.254:80", false, ReasonNotAllowed, ""},
 	} {
 		r, err := Compile(open)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		a, err := r.Ask(c.ask)
 		if err != nil || a.Place != c.place || a.Allowed != c.allowed || a.Why != c.why || a.Rule != c.rule {
 			t.Errorf("%s: %+v, %v", c.ask, a, err)
 		}
 	}
 	r, err := Compile(open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if a, _ := r.Ask("tls.net:443"); a.Needs != TLS || a.Paths || !a.Resolved {
 		t.Errorf("tls.net: %+v", a)
 	}

@@ -6,6 +6,8 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // Whatever is accepted is its own canonical form, is printable ASCII without anything that another
@@ -100,9 +102,7 @@ func FuzzName(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name string, port uint16) {
 		r, err := Compile(Policy{Allow: []string{"*", "*.com", "a*.*", "localhost", "0.0.0.0/0", "::/0"}, Deny: []string{"denied.com", "*.denied.com"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		v := r.Connect(name, port)
 		if !v.Allowed {
 			if n := r.Name(name); n.Allowed && port != 0 {
@@ -142,9 +142,7 @@ func FuzzPath(f *testing.F) {
 		f.Add(s)
 	}
 	r, err := Compile(Policy{Allow: []string{"http://a.com/api/*"}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	f.Fuzz(func(t *testing.T, s string) {
 		if !r.Path("a.com", 80, s).Allowed {
 			return

@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func compile(t testing.TB, p Policy) *Rules {
 	t.Helper()
 	r, err := Compile(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return r
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // usual is a bundle as engines make them, with what is changed of it.
@@ -38,9 +40,7 @@ func TestUsualBundlesAreTaken(t *testing.T) {
 		s.Root.Readonly = true
 		s.Annotations = map[string]string{"run.confine.allow-partial": "all"} // as an image may have it
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &c.Policy
 	if p.MemoryLimit != limit || p.Processes != 30 || p.CPULimit != 50 || p.FileDescriptors != 99 || p.User.UID != 7 || p.User.GID != 8 || p.Network.All || p.TimeLimit != 0 ||
 		p.Filesystem.Rootfs != "/bundle/rootfs" || p.Env.Set["A"] != "b" || p.Env.KeepAll || !c.Shape.Sealed || len(p.AllowPartial) > 0 || c.Annotations["run.confine.allow-partial"] != "all" || c.Shape.Hostname != "box" || p.Seccomp != "default" {
@@ -143,9 +143,7 @@ func TestWhatIsNotHadIsRefusedByName(t *testing.T) {
 func TestUnknownFieldsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	good, err := json.Marshal(usual(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range []struct{ text, want string }{
 		{string(good), ""},
 		{strings.Replace(string(good), `"linux":{`, `"linux":{"netDevices":{},`, 1), "netDevices"},
@@ -153,9 +151,7 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 		{string(good[:len(good)-1]), "EOF"},
 		{strings.Repeat(" ", maxConfig) + string(good), "more than"},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(c.text), 0o600))
 		_, err := ReadSpec(dir)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("want %q: %v", c.want, err)
@@ -176,9 +172,7 @@ func TestManyRefusalsAreCutForEngines(t *testing.T) {
 
 func TestExecsHaveTheContainersUser(t *testing.T) {
 	c, err := Translate("/bundle", usual(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := usual(nil).Process
 	if p, _, err := ProcessIn(c.Policy.User, s); err != nil || p.Dir != "/" {
 		t.Error(p, err)
@@ -192,9 +186,7 @@ func TestExecsHaveTheContainersUser(t *testing.T) {
 // FuzzTranslate: whatever a bundle says, it is taken or refused, and never gets what nobody gets.
 func FuzzTranslate(f *testing.F) {
 	text, err := json.Marshal(usual(nil))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	f.Add(text)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var s specs.Spec

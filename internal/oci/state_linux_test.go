@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestIDs(t *testing.T) {
@@ -27,9 +29,7 @@ func container(t *testing.T) (root string, d *directory) {
 	t.Helper()
 	root = filepath.Join(t.TempDir(), "state")
 	d, err := newDirectory(root, "c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(d.close)
 	return root, d
 }
@@ -39,9 +39,7 @@ func TestStateIsNobodyElses(t *testing.T) {
 	if _, err := newDirectory(root, "c"); err == nil || !strings.Contains(err.Error(), "exists") {
 		t.Error("a second one:", err)
 	}
-	if err := d.write(&record{ID: "c", PID: 1, Created: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.write(&record{ID: "c", PID: 1, Created: time.Now()}))
 	if s, err := d.state(); err != nil || s.Status != specs.StateStopped || s.Pid != 0 {
 		t.Error("a record of a supervisor that isn't there:", s, err)
 	}
@@ -55,36 +53,24 @@ func TestStateIsNobodyElses(t *testing.T) {
 		"no record":     func() error { return os.WriteFile(name, []byte(`{"id":"c","more":1}`), 0o600) },
 		"all may write": func() error { return os.WriteFile(name, []byte(`{"id":"c"}`), 0o600) },
 	} {
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
-		if err := tamper(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(name))
+		must.Do(t, tamper())
 		if what == "all may write" {
-			if err := os.Chmod(name, 0o622); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chmod(name, 0o622))
 		}
 		if s, err := d.state(); err == nil {
 			t.Errorf("%s: %+v", what, s)
 		}
 	}
 	for _, dir := range []string{filepath.Join(root, "c"), root} {
-		if err := os.Chmod(dir, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(dir, 0o777))
 		if d, err := openDirectory(root, "c"); err == nil {
 			d.close()
 			t.Error("others can write to", dir)
 		}
-		if err := os.Chmod(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(dir, 0o700))
 	}
-	if err := os.Symlink("c", filepath.Join(root, "l")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("c", filepath.Join(root, "l")))
 	if d, err := openDirectory(root, "l"); err == nil {
 		d.close()
 		t.Error("a link to a container's directory was taken for one")
@@ -95,19 +81,13 @@ func TestStateIsNobodyElses(t *testing.T) {
 func TestDeleteKillsNobodyElse(t *testing.T) {
 	root, d := container(t)
 	other := exec.Command("/bin/sleep", "60")
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.Start())
 	defer func() {
 		_ = other.Process.Kill()
 		_ = other.Wait()
 	}()
-	if err := d.write(&record{ID: "c", PID: other.Process.Pid, Created: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.remove(root, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.write(&record{ID: "c", PID: other.Process.Pid, Created: time.Now()}))
+	must.Do(t, d.remove(root, true))
 	if err := other.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Error("it was killed:", err)
 	}

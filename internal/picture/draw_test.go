@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/confine-run/confine/internal/golden"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -255,12 +256,8 @@ func TestTextIsPlainWhereNothingElseCanBeShown(t *testing.T) {
 	l.end(120, func(r *status.Report) { r.Status, r.Reason = status.Timeout, "wall-clock limit of 1s reached" })
 	run := l.read(t)
 	var plain, color strings.Builder
-	if err := run.Text(&plain, Pen{Width: 60, ASCII: true}); err != nil {
-		t.Fatal(err)
-	}
-	if err := run.Text(&color, Pen{Width: 60, Color: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run.Text(&plain, Pen{Width: 60, ASCII: true}))
+	must.Do(t, run.Text(&color, Pen{Width: 60, Color: true}))
 	for _, r := range plain.String() {
 		if r >= 0x80 || r == 0x1b {
 			t.Fatalf("%q in\n%s", r, plain.String())
@@ -290,14 +287,10 @@ func TestCut(t *testing.T) {
 // TestThePictureOfTheREADME holds docs/picture.svg to what is drawn of a record that a real run has left. UPDATE_GOLDEN=1 writes it.
 func TestThePictureOfTheREADME(t *testing.T) {
 	f, err := os.Open("testdata/shop.record")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	run, err := Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	svg, _, _, _ := drawn(t, run)
 	golden.Check(t, "../../docs/picture.svg", svg)
 }

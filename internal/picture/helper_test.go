@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -61,9 +62,7 @@ func (l *lines) end(at int64, change func(*status.Report)) {
 func (l *lines) read(t testing.TB) *Run {
 	t.Helper()
 	run, err := Read(bytes.NewReader(l.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return run
 }
 

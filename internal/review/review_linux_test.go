@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/changes"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -69,9 +70,7 @@ func (b *box) Changes(_ context.Context, keep string) (*status.Changes, error) {
 func take(t *testing.T, b *box, keep string) *Review {
 	t.Helper()
 	r, err := Take(t.Context(), b, keep, b.agreed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return r
 }
 
@@ -121,9 +120,7 @@ func TestWhatIsAppliedIsNoChangeAnyMore(t *testing.T) {
 		t.Error(err)
 	}
 	store, err := changes.FindStore(keep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer store.Close()
 	if all, err := store.List(); err != nil || len(all) != 0 {
 		t.Errorf("left behind: %+v, %v", all, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/confine-run/confine/internal/explain"
 	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/hostfs/hosttest"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/view"
 )
 
@@ -235,17 +236,11 @@ func TestWhatTheEvaluatorGrantsTheCeilingsGrantsToo(t *testing.T) {
 		within++
 		in.Work = l.Work()
 		c, err := compiled(in, time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		dir, err := l.dir(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		most, err := compiled(l.input(in, dir), time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		asked += compareByEvaluator(t, fmt.Sprintf("seed %d, ceiling %+v, request %+v", seed, l, in.Filesystem), h, table.View, &most.View)
 
 		same := in

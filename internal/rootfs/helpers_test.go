@@ -9,6 +9,7 @@ import (
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/hostfs/hosttest"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/view"
 )
 
@@ -31,9 +32,7 @@ func environ(pairs ...string) func(string) string {
 func compile(t testing.TB, h hostfs.Host, change func(*view.Input)) run {
 	t.Helper()
 	table, err := Compile(hosttest.Input(h, change))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	wellFormed(t, table)
 	return run{table, t}
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/view"
 )
 
@@ -26,9 +27,7 @@ func here(change func(*view.Input)) view.Input {
 func realTemp(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return dir
 }
 
@@ -36,23 +35,15 @@ func realTemp(t *testing.T) string {
 // identity differs, which the child compares.
 func TestTheTableCarriesIdentity(t *testing.T) {
 	dir := realTemp(t)
-	if err := os.Mkdir(dir+"/d", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("d", dir+"/l"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir+"/d", 0o755))
+	must.Do(t, os.Symlink("d", dir+"/l"))
 	// A home directory there, so that it is no tree of work for lying in a directory for temporary files.
 	table, err := Compile(here(func(in *view.Input) { in.AllowWrite, in.HomeDir = []string{dir + "/l"}, dir+"/home" }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	wellFormed(t, table)
 	same := func() bool {
 		var st unix.Stat_t
-		if err := unix.Lstat(dir+"/d", &st); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Lstat(dir+"/d", &st))
 		for _, m := range table.Mounts {
 			if m.Dst == dir+"/d" {
 				return m.Src == dir+"/d" && m.Dev == uint64(st.Dev) && m.Ino == st.Ino
@@ -65,9 +56,7 @@ func TestTheTableCarriesIdentity(t *testing.T) {
 		t.Error("the identity is not that of the directory")
 	}
 	for _, err := range []error{os.Rename(dir+"/d", dir+"/old"), os.Symlink("/etc", dir+"/d")} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	if same() {
 		t.Error("a link in its place has the same identity")
@@ -79,13 +68,9 @@ func TestRootPlansWithTheEyesOfAnother(t *testing.T) {
 		t.Skip("only root can be another")
 	}
 	dir, err := os.MkdirTemp("/var/tmp", "rootfs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer os.RemoveAll(dir)
-	if err := os.Mkdir(dir+"/sub", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir+"/sub", 0o755))
 	as := func(uid uint32) error { // dir is 0700
 		_, err := Compile(here(func(in *view.Input) {
 			in.AllowRead, in.AccessUID, in.AccessGID, in.UID, in.GID = []string{dir + "/sub"}, uid, uid, uid, uid
@@ -110,9 +95,7 @@ func TestRootPlansWithTheEyesOfAnother(t *testing.T) {
 // BenchmarkDefault is the default profile with the caller's own tool chains.
 func BenchmarkDefault(b *testing.B) {
 	dir, err := os.Getwd()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	in := here(func(in *view.Input) { in.Dir = dir })
 	b.ReportAllocs()
 	for b.Loop() {

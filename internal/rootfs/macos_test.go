@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/internal/hostfs/hosttest"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/view"
 )
 
@@ -12,9 +13,7 @@ func TestMacOS(t *testing.T) {
 	for _, home := range []bool{false, true} {
 		h := hosttest.MacOS(t)
 		table, err := Compile(hosttest.MacInput(h, func(in *view.Input) { in.Home = home }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		shown := func(at string) bool {
 			g := table.Nearest(at)
 			return g != nil && g.Access != view.Private && g.Dst == g.Src.Path
@@ -55,9 +54,7 @@ func TestMacOS(t *testing.T) {
 func TestMacOSIsTooBroad(t *testing.T) {
 	for _, dir := range []string{"/Users", "/private/tmp", "/Users/u", "/Library", "/System"} {
 		table, err := Compile(hosttest.MacInput(hosttest.MacOS(t), func(in *view.Input) { in.Dir, in.Workdir = dir, "rw" }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if g := table.Nearest(dir + "/x"); g != nil && g.Access == view.Write {
 			t.Errorf("%s is writable, as the current directory", dir)
 		}
@@ -73,9 +70,7 @@ func TestMacOSKeepsWhatLogsIn(t *testing.T) {
 				in.AllowRead = append(in.AllowRead, "/Users/u/Library/Safari")
 			}
 		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		hidden := func(at string) bool {
 			for _, x := range table.View.Hidden {
 				if g := table.Nearest(at); x.Dst == at && (g == nil || len(g.Dst) < len(at)) {

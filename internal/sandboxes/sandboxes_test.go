@@ -17,6 +17,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/confine/confinetest"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -55,18 +56,14 @@ func request() Request { return Request{Spec: &backend.Spec{Policy: &config.Poli
 func create(t *testing.T, m *Manager, r Request) *Sandbox {
 	t.Helper()
 	s, err := m.Create(t.Context(), "me", r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s
 }
 
 func start(t *testing.T, s *Sandbox, follow func(*Reader), argv ...string) *Process {
 	t.Helper()
 	p, err := s.Start(&Exec{Exec: backend.Exec{Argv: argv}}, follow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p
 }
 
@@ -79,9 +76,7 @@ func all(t *testing.T, r *Reader) (frames []Frame) {
 		if err == io.EOF {
 			return frames
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		frames = append(frames, some...)
 	}
 }
@@ -91,9 +86,7 @@ func TestFramesOfAProcess(t *testing.T) {
 	p := start(t, s, nil, "echo", "hello")
 	<-p.Done
 	r, err := p.Log.Reader(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	frames := all(t, r)
 	var types []string
 	for i, f := range frames {
@@ -146,9 +139,7 @@ func TestAFollowerGetsEverythingAndOthersWhatIsKept(t *testing.T) {
 		t.Errorf("what is not kept: %v", err)
 	}
 	r, err := alone.Log.Reader(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	kept := all(t, r)
 	if last := kept[len(kept)-1]; last.Type != FrameExit || last.Seq != alone.Log.Last() {
 		t.Errorf("%+v", last)
@@ -216,17 +207,13 @@ func TestCharactersAreNotCutInTwo(t *testing.T) {
 func TestInputIsWrittenLater(t *testing.T) {
 	s := create(t, newManager(t, Options{}), request())
 	p, err := s.Start(&Exec{Exec: backend.Exec{Argv: []string{"cat"}}, OpenInput: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, part := range []string{"one ", "two"} {
 		if n, err := p.WriteInput(t.Context(), strings.NewReader(part)); err != nil || n != int64(len(part)) {
 			t.Fatalf("%d, %v", n, err)
 		}
 	}
-	if err := p.CloseInput(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.CloseInput())
 	<-p.Done
 	r, _ := p.Log.Reader(0)
 	var got string
@@ -240,9 +227,7 @@ func TestInputIsWrittenLater(t *testing.T) {
 		t.Errorf("written to what is closed: %v", err)
 	}
 	full, err := s.Start(&Exec{Exec: backend.Exec{Argv: []string{"sleep"}}, OpenInput: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := full.WriteInput(ctx, strings.NewReader(strings.Repeat("x", 1<<20))); !errors.Is(err, context.DeadlineExceeded) {
@@ -343,9 +328,7 @@ func TestOwnersSeeTheirOwn(t *testing.T) {
 		t.Error("a name was given twice")
 	}
 	other, err := m.Create(t.Context(), "other", r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, id := range []string{other.ID, "", "nothing"} {
 		if _, err := m.Get("me", id); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%q: %v", id, err)
@@ -401,9 +384,7 @@ func TestANameIsTakenWhileItsSandboxIsBuilt(t *testing.T) {
 func TestTombstonesAreBounded(t *testing.T) {
 	m := newManager(t, Options{})
 	neighbours, err := m.Create(t.Context(), "neighbour", request())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	neighbours.Close(CauseClosed, "")
 	for range 20 {
 		var some sync.WaitGroup

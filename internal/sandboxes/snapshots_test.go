@@ -13,6 +13,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/confine/confinetest"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/sandboxes/sandboxestest"
 	"github.com/confine-run/confine/internal/snapshot"
@@ -51,9 +52,7 @@ func request(from string) sandboxes.Request {
 func (w *world) create(owner sandboxes.Owner, from string) *sandboxes.Sandbox {
 	w.t.Helper()
 	b, err := w.Create(w.t.Context(), owner, request(from))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	return b
 }
 
@@ -64,9 +63,7 @@ func (w *world) put(b *sandboxes.Sandbox, name, text string) {
 		_, _ = io.WriteString(f, text)
 		err = f.Close()
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 }
 
 func (w *world) has(b *sandboxes.Sandbox, name, text string) {
@@ -276,14 +273,10 @@ func TestADepartureHasOneEnd(t *testing.T) {
 	r.Origin = []byte("{}")
 	for _, arrives := range []bool{true, false} {
 		b, err := w.Create(t.Context(), me, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		l := sandboxes.LeavingOf(b)
 		d, err := l.Depart(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if err := l.Return("another"); !errors.Is(err, sandboxes.ErrNotFound) {
 			t.Errorf("by another token: %v", err)
 		}
@@ -309,9 +302,7 @@ func TestAForkOutlivesWhatItWasForkedFrom(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.create(me, "")
 	all, err := w.Fork(t.Context(), b, 1, sandboxes.Request{Name: "copy", Lifetime: time.Hour, Labels: map[string]string{"k": "v"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b.Close(sandboxes.CauseClosed, "asked")
 	got, err := w.Get(me, "copy")
 	if err != nil || got != all[0] || got.Ended() != nil || got.Labels()["k"] != "v" {
@@ -341,9 +332,7 @@ func TestASnapshotKeepsASandboxFromBeingIdle(t *testing.T) {
 	r := request("")
 	r.Idle = 100 * time.Millisecond
 	b, err := w.Create(t.Context(), me, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := b.Snapshot(t.Context(), ""); err != nil || b.Ended() != nil {
 		t.Errorf("%v, %+v", err, b.Ended())
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // TestAskAgreesWithDecide: with all arguments given, what is asked is what is
@@ -36,9 +38,7 @@ func TestAskAgreesWithDecide(t *testing.T) {
 			}
 		}
 		got, err = f.Ask(name, words, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if open++; len(got) == 1 {
 			single++
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 var (
@@ -18,18 +20,14 @@ var (
 func withAdditions(t *testing.T, name string, with ...Addition) *Policy {
 	t.Helper()
 	p, err := Builtin(name).With(with...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p
 }
 
 func compiled(t *testing.T, p *Policy, a Action, arch string) *Filter {
 	t.Helper()
 	f, err := p.Compile(a, arch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return f
 }
 
@@ -95,9 +93,7 @@ func TestGeneratedProgramsAreUpToDate(t *testing.T) {
 	for i, b := range builtins {
 		// b is a copy, which is really compiled.
 		keeps, err := b.policy.With(KeepCPUs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		kept, err := builtins[i].policy.With(KeepCPUs)
 		if again, _ := builtins[i].policy.With(KeepCPUs); err != nil || again != kept || kept.Digest() != keeps.Digest() {
 			t.Errorf("%s with %s: %p and %p, %s and %s, %v", b.policy.Version, KeepCPUs, kept, again, kept.Digest(), keeps.Digest(), err)

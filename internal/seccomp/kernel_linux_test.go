@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 const (
@@ -167,9 +169,7 @@ func TestTheKernelRefusesNumbersOutsideTheTable(t *testing.T) {
 		}
 	}
 	program, err := p.assemble(&old, ActionKill)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	v := victim{NR: unix.SYS_FACCESSAT2, Args: [6]uint64{1 << 20, 0, 0xffff}}
 	if got := unfiltered(t, v); got == missing {
 		t.Skip("this kernel has no faccessat2")
@@ -244,8 +244,6 @@ func TestTheKernelTakesLongPrograms(t *testing.T) {
 func own(t *testing.T) *Table {
 	t.Helper()
 	tab, err := TableOf(runtime.GOARCH)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return tab
 }

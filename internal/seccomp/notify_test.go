@@ -3,6 +3,8 @@ package seccomp
 import (
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // notifying are policies of every kind, on both architectures, under each action.
@@ -190,9 +192,7 @@ func TestHint(t *testing.T) {
 		{bare, "sched_setaffinity", [6]uint64{}, "--cpus none lets it through"},
 	} {
 		f, err := c.policy.Compile(ActionErrno, "amd64")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		nr, _ := amd64.Number(c.call)
 		if got := f.Hint(amd64.audit, uint32(nr), c.args); !strings.Contains(got, c.want) {
 			t.Errorf("%s under %s: %q, want %q", c.call, c.policy.Version, got, c.want)

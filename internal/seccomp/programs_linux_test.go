@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 const threads = `
@@ -61,9 +63,7 @@ public class Main {
 func TestOrdinaryProgramsRun(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"t.c": threads, "t.py": snake, "t.js": node, "Main.java": coffee} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	compiled := filepath.Join(dir, "t")
 	if _, err := exec.LookPath("gcc"); err == nil {

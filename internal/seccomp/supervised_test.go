@@ -3,6 +3,8 @@ package seccomp
 import (
 	"runtime"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // supervisedCall asks about a native call.
@@ -94,9 +96,7 @@ func TestSupervisedCallsAreHandedOn(t *testing.T) {
 
 func TestSupervisedCallsKeepWhatThePolicySays(t *testing.T) {
 	p, err := allowing(ruleFor("mine", "sendmsg", Outcome{Do: Kill})).With(SupervisedNetwork)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f := compiled(t, p, ActionErrno, runtime.GOARCH)
 	if r := supervisedCall(t, f, "sendmsg"); r.Supervised || !r.Kill || r.Rule != "mine" {
 		t.Errorf("sendmsg: %+v", r)

@@ -15,6 +15,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // A victim is this test binary, run again: it loads a filter on its main thread
@@ -118,9 +120,7 @@ func loadFilter(program []uint64, flags uintptr) (fd uintptr) {
 func (v victim) run(t *testing.T) (string, string) {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/bpf"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // unpack gives the program in the form of x/net/bpf.
@@ -54,9 +56,7 @@ func (m *machine) run(t testing.TB, audit, nr uint32, args [6]uint64) uint32 {
 		be.PutUint32(m.data[offArgs+8*i+4:], uint32(a>>32))
 	}
 	ret, err := m.vm.Run(m.data[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return uint32(ret)
 }
 

@@ -3,6 +3,8 @@ package seccomp
 import (
 	"runtime"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestWatchedCallsAreHandedOnAndKeepWhatThePolicySays(t *testing.T) {
@@ -12,9 +14,7 @@ func TestWatchedCallsAreHandedOnAndKeepWhatThePolicySays(t *testing.T) {
 		ruleFor("some", "fchmodat", Outcome{Do: Kill}, Cond{Index: 2, Width: 32, Values: []uint64{1}}),
 		ruleFor("loud", "unlinkat", Outcome{}),
 	).With(WatchedFiles)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, action := range []Action{ActionErrno, ActionLog} {
 		f := compiled(t, p, action, runtime.GOARCH)
 		if len(f.Notifying()) == 0 {

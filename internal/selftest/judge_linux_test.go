@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/internal/attempts"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -73,16 +74,10 @@ func TestLookSeesEveryChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &scene{dir: t.TempDir(), values: values{}}
 			v, err := s.ground("g")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			before, err := look(v["dir"])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := change(v["dir"]); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
+			must.Do(t, change(v["dir"]))
 			after, err := look(v["dir"])
 			if err != nil || after == before || changed(before, after) == "" {
 				t.Errorf("not seen (%v):\n%s", err, after)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/filetree"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // What is put in the place of a file or a directory after it was looked at isn't read through.
@@ -20,25 +21,17 @@ func TestWhatBecameALinkIsNotCopied(t *testing.T) {
 		os.Mkdir(filepath.Join(dir, "real"), 0o755), os.WriteFile(filepath.Join(dir, "real/file"), []byte("x"), 0o644),
 		os.Symlink("real", filepath.Join(dir, "link")), os.Symlink("real/file", filepath.Join(dir, "key")), unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer root.Close()
 	top, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer top.Close()
 	s := source{filetree.Host(root), top}
 	f, err := s.Open("real/file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if text, err := io.ReadAll(f); string(text) != "x" || err != nil {
 		t.Error(string(text), err)
 	}

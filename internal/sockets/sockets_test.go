@@ -10,14 +10,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestASocketThatNobodyAnswersOnIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), strings.Repeat("d", 120), "s") // longer than the kernel takes
 	l, err := Listen("unix:"+path, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -26,13 +26,9 @@ func TestASocketThatNobodyAnswersOnIsReplaced(t *testing.T) {
 	}
 	abandon(l)
 	l, err = Listen("unix:"+path, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	l.Close()
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, nil, 0o600))
 	if _, err := Listen("unix:"+path, false); err == nil {
 		t.Error("in the place of a file")
 	}
@@ -44,22 +40,16 @@ func TestASocketThatNobodyAnswersOnIsReplaced(t *testing.T) {
 // Whoever only connects keeps nobody out: the place of a connection is safe while a request of somebody who may ask is under way.
 func TestTheLongestIdleConnectionGivesWay(t *testing.T) {
 	inner, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	l := Bound(inner, 2, nil)
 	defer l.Close()
 	var mine, theirs []net.Conn
 	connect := func() {
 		c, err := net.Dial("unix", inner.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { c.Close() })
 		accepted, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		mine, theirs = append(mine, c), append(theirs, accepted)
 	}
 	closed := func(i int) bool {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // hostile is a name that would take the terminal over, move what is around it, and be something else than it seems.
@@ -74,25 +75,17 @@ type tty struct {
 func start(t *testing.T, mode string) *tty {
 	t.Helper()
 	master, slave, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { master.Close(); slave.Close() })
-	if err := pty.Setsize(master, &pty.Winsize{Rows: 12, Cols: 70}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pty.Setsize(master, &pty.Winsize{Rows: 12, Cols: 70}))
 	before, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), "TOP_TEST="+mode)
 	c.Stdin, c.Stdout, c.Stderr = slave, slave, io.Discard
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	x := &tty{t: t, cmd: c, master: master, slave: slave, before: before}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Start())
 	t.Cleanup(func() { _ = c.Process.Kill() })
 	go func() {
 		b := make([]byte, 4096)
@@ -207,9 +200,7 @@ func TestPicturesFitTheTerminal(t *testing.T) {
 		x.mu.Lock()
 		x.seen.Reset()
 		x.mu.Unlock()
-		if err := pty.Setsize(x.master, &size); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, pty.Setsize(x.master, &size))
 		ok := false
 		var lines []string
 		for range 1000 { // a picture of before may come first

@@ -6,6 +6,7 @@ import (
 
 	"github.com/confine-run/confine/internal/hostfs"
 	"github.com/confine-run/confine/internal/hostfs/hosttest"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/view"
 )
 
@@ -14,9 +15,7 @@ func TestWiderIsDecidedByEachKindOfEntry(t *testing.T) {
 	h := hosttest.New(t, "/s/a/f=1", "/s/a/g=1", "/s/b/f=1", "/x/f=1", "/dev/null#")
 	grant := func(dst, src string, a view.Access) view.Grant {
 		f, err := h.Lstat(src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return view.Grant{Dst: dst, Src: f, Access: a}
 	}
 	of := func(grants ...view.Grant) *view.View { return &view.View{Grants: grants} }

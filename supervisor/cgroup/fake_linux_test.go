@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/hierarchy"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // fake is an ordinary directory with files that look like a cgroup's, for what
@@ -20,10 +21,10 @@ func fake(t testing.TB, files map[string]string) *dir {
 	t.Helper()
 	name := t.TempDir()
 	for file, text := range files {
-		must(t, os.WriteFile(path.Join(name, file), []byte(text), 0o644))
+		must.Do(t, os.WriteFile(path.Join(name, file), []byte(text), 0o644))
 	}
 	d, err := openDir(name)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(d.close)
 	return d
 }
@@ -68,7 +69,7 @@ func TestAnEventThatNeverComesIsWaitedForNoLonger(t *testing.T) {
 	kindAndErrno(t, fake(t, nil).await("frozen 1", time.Now()), Absent, unix.ENOENT, "cgroup.events")
 	stuck := fake(t, map[string]string{"cgroup.events": "populated 1\nfrozen 0\n"})
 	kindAndErrno(t, stuck.await("frozen 1", time.Now().Add(time.Millisecond)), TimedOut, unix.ETIMEDOUT, "cgroup.events")
-	must(t, stuck.await("populated 1", time.Now()))
+	must.Do(t, stuck.await("populated 1", time.Now()))
 }
 
 func TestKillWithoutTheFileForIt(t *testing.T) {
@@ -83,20 +84,20 @@ func TestKillWithoutTheFileForIt(t *testing.T) {
 		ended <- err
 	}()
 	// Until the list says so it is killed again, which does nothing to the dead.
-	must(t, g.kill(time.Now().Add(time.Minute)))
+	must.Do(t, g.kill(time.Now().Add(time.Minute)))
 	if s := signalOf(<-ended); s != unix.SIGKILL {
 		t.Error(s)
 	}
-	must(t, os.WriteFile(d.path+"/cgroup.procs", []byte("1073741823\n"), 0o644)) // nobody
+	must.Do(t, os.WriteFile(d.path+"/cgroup.procs", []byte("1073741823\n"), 0o644)) // nobody
 	kindAndErrno(t, g.kill(time.Now().Add(time.Millisecond)), TimedOut, unix.ETIMEDOUT, "cgroup.procs")
 }
 
 func TestRemoveReportsWhatItLeaves(t *testing.T) {
 	parent := fake(t, nil)
 	d, err := parent.make("full")
-	must(t, err)
+	must.Do(t, err)
 	defer d.close()
-	must(t, os.WriteFile(d.path+"/cgroup.events", []byte("populated 1\n"), 0o644))
+	must.Do(t, os.WriteFile(d.path+"/cgroup.events", []byte("populated 1\n"), 0o644))
 	kindAndErrno(t, d.removeTree(2, time.Now()), TimedOut, unix.ETIMEDOUT, "cgroup.events")
 	if err := d.removeTree(1, time.Now()); err != unix.ENOTEMPTY {
 		t.Error(err)
@@ -119,7 +120,7 @@ func TestDelegationByMarkOrOwner(t *testing.T) {
 		if err := unix.Setxattr(dir, "user.delegate", []byte(value), 0); err == unix.ENOTSUP {
 			t.Skip("no extended attributes on this file system")
 		} else {
-			must(t, err)
+			must.Do(t, err)
 		}
 		if h.delegated(dir) != want {
 			t.Errorf("user.delegate is %s", value)
@@ -137,8 +138,8 @@ func TestWhatLookOffersOfSystemd(t *testing.T) {
 	h.euid = 0
 	_, e := h.lookScope(f, Offer{Source: SystemdSystem})
 	kindAndErrno(t, e, NoSystemd, unix.ENOENT, "system_bus_socket")
-	must(t, os.Mkdir(h.run+"/systemd", 0o755))
-	must(t, os.WriteFile(h.run+"/systemd/private", nil, 0o666))
+	must.Do(t, os.Mkdir(h.run+"/systemd", 0o755))
+	must.Do(t, os.WriteFile(h.run+"/systemd/private", nil, 0o666))
 	o, e := h.lookScope(f, Offer{Source: SystemdSystem})
 	if e != nil || o.Path != "/cg" || !o.Has(CPU) || !o.Has(IO) || len(o.Controllers) != 2 {
 		t.Errorf("%+v, %v", o, e)
@@ -159,31 +160,29 @@ func TestTheInitHasToBeInTheScope(t *testing.T) {
 	_, e := h.scopeOf(7, "x.scope")
 	kindAndErrno(t, e, Absent, unix.ENOENT, "/7/cgroup")
 	for _, dir := range []string{"7", "self"} {
-		must(t, os.Mkdir(h.proc+"/"+dir, 0o755))
+		must.Do(t, os.Mkdir(h.proc+"/"+dir, 0o755))
 	}
 	where := t.TempDir()
-	must(t, os.WriteFile(h.proc+"/self/mountinfo", []byte("30 23 0:26 / "+where+" rw - cgroup2 cgroup2 rw\n"), 0o644))
+	must.Do(t, os.WriteFile(h.proc+"/self/mountinfo", []byte("30 23 0:26 / "+where+" rw - cgroup2 cgroup2 rw\n"), 0o644))
 	for cgroup, words := range map[string]string{
 		"":               "in no hierarchy",
 		"0::/a/y.scope":  "and not in x.scope",
 		"0::/a/x.scope":  "open",
 		"0::/../x.scope": "in no hierarchy",
 	} {
-		must(t, os.WriteFile(h.proc+"/7/cgroup", []byte(cgroup+"\n"), 0o644))
+		must.Do(t, os.WriteFile(h.proc+"/7/cgroup", []byte(cgroup+"\n"), 0o644))
 		if _, e := h.scopeOf(7, "x.scope"); e == nil || !strings.Contains(e.Error(), words) {
 			t.Errorf("%q: %v", cgroup, e)
 		}
 	}
-	must(t, os.MkdirAll(where+"/a/x.scope", 0o755))
-	must(t, os.WriteFile(h.proc+"/7/cgroup", []byte("0::/a/x.scope\n"), 0o644))
+	must.Do(t, os.MkdirAll(where+"/a/x.scope", 0o755))
+	must.Do(t, os.WriteFile(h.proc+"/7/cgroup", []byte("0::/a/x.scope\n"), 0o644))
 	d, e := h.scopeOf(7, "x.scope")
-	if e != nil {
-		t.Fatal(e)
-	}
+	must.Do(t, e)
 	// A directory in which nobody can be moved.
 	_, e = h.makeInScope(SystemdUser, d, 7, &Options{})
 	kindAndErrno(t, e, Absent, unix.ENOENT, "init/cgroup.procs")
-	must(t, os.Remove(where+"/a/x.scope/init"))
+	must.Do(t, os.Remove(where+"/a/x.scope/init"))
 }
 
 func TestCommonDirectories(t *testing.T) {

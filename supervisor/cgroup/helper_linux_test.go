@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // helperVar names what the test binary is when it is started again.
@@ -238,12 +239,12 @@ func need(t testing.TB, conditions ...string) {
 		held := false
 		for one := range strings.SplitSeq(c, "|") {
 			ok, err := host.Has(one)
-			must(t, err)
+			must.Do(t, err)
 			held = held || ok
 		}
 		if !held {
 			for one := range strings.SplitSeq(c, "|") {
-				must(t, host.MustRun(one))
+				must.Do(t, host.MustRun(one))
 			}
 			t.Skip("needs ", c)
 		}
@@ -262,11 +263,11 @@ func start(t testing.TB, c *exec.Cmd) *process {
 	t.Helper()
 	p := &process{TB: t, Cmd: c}
 	out, err := c.StdoutPipe()
-	must(t, err)
+	must.Do(t, err)
 	p.in, err = c.StdinPipe()
-	must(t, err)
+	must.Do(t, err)
 	c.Stderr = os.Stderr
-	must(t, c.Start())
+	must.Do(t, c.Start())
 	p.out = bufio.NewScanner(out)
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	return p
@@ -303,7 +304,7 @@ func member(t testing.TB, g *Group, what string) *process {
 	c := joining(len(procs), what)
 	for _, fd := range procs {
 		copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-		must(t, err)
+		must.Do(t, err)
 		f := os.NewFile(uintptr(copied), "cgroup.procs")
 		defer f.Close()
 		c.ExtraFiles = append(c.ExtraFiles, f)
@@ -315,20 +316,13 @@ func member(t testing.TB, g *Group, what string) *process {
 func mustMake(t testing.TB, o Options) *Group {
 	t.Helper()
 	g, err := Make(o)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := g.Remove(); err != nil {
 			t.Error(err)
 		}
 	})
 	return g
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // eventually waits for what the kernel does by itself in a moment.

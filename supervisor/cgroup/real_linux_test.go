@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 const mib = 1 << 20
@@ -59,7 +61,7 @@ func TestLimitsAreInTheKernelsFiles(t *testing.T) {
 			t.Errorf("%s is %+v's, want %+v", p, o, thisOwner())
 		}
 	}
-	must(t, g.Remove())
+	must.Do(t, g.Remove())
 	for _, p := range g.Paths() {
 		if exists(p) {
 			t.Error("left: ", p)
@@ -93,7 +95,7 @@ func TestMemoryLimit(t *testing.T) {
 	hog := member(t, control, "hog 100")
 	hog.expect("ready")
 	hog.expect("done")
-	must(t, hog.Wait())
+	must.Do(t, hog.Wait())
 	if s := control.Stat(); s.MemoryPeak.Known && s.MemoryPeak.N < 100*mib || s.OOMKills.N != 0 || s.OOMs.N != 0 || control.KilledForMemory(&s) {
 		t.Errorf("without a limit: %+v", s)
 	}
@@ -144,7 +146,7 @@ func TestTasksLimit(t *testing.T) {
 	p := member(t, g, "tasks 60")
 	p.expect("ready")
 	got, err := strconv.Atoi(p.line())
-	must(t, err)
+	must.Do(t, err)
 	if got < 1 || got >= 40 { // threads count
 		t.Errorf("%d children", got)
 	}
@@ -199,7 +201,7 @@ func TestKillInRounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := mustMake(t, Options{})
 			tree(t, g)
-			must(t, g.dirs[0].killAll(hold(g), time.Now().Add(time.Minute)))
+			must.Do(t, g.dirs[0].killAll(hold(g), time.Now().Add(time.Minute)))
 			if pids, err := g.dirs[0].processes(); err != nil || len(pids) != 0 {
 				t.Errorf("%v, %v", pids, err)
 			}
@@ -217,7 +219,7 @@ func TestKillReachesWhatForksFasterThanItIsListed(t *testing.T) {
 	if pids, err := g.dirs[0].processes(); err != nil || slices.Equal(pids, []int{p.Process.Pid}) {
 		t.Fatalf("it does not change: %v, %v", pids, err)
 	}
-	must(t, g.kill(time.Now().Add(time.Minute)))
+	must.Do(t, g.kill(time.Now().Add(time.Minute)))
 	eventually(t, "empty", func() bool { pids, err := g.dirs[0].processes(); return err == nil && len(pids) == 0 })
 	if g.Version() == 1 { // whether it would have got away depends on the host
 		if b, err := os.ReadFile(g.in(PIDs).path + "/pids.max"); err != nil || string(b) != "0\n" {
@@ -230,9 +232,9 @@ func TestRemoveKillsWhatIsLeft(t *testing.T) {
 	need(t, anyMemory)
 	g := mustMake(t, Options{Limits: Limits{Memory: 500 * mib, Tasks: 200}})
 	tree(t, g)
-	must(t, os.Mkdir(g.dirs[0].path+"/below", 0o755))
+	must.Do(t, os.Mkdir(g.dirs[0].path+"/below", 0o755))
 	began := time.Now()
-	must(t, g.Remove())
+	must.Do(t, g.Remove())
 	t.Logf("15 processes and a directory below: %v", time.Since(began))
 	for _, p := range g.Paths() {
 		if exists(p) {
@@ -256,7 +258,7 @@ func TestNoDescriptorIsLeftOrInherited(t *testing.T) {
 			t.Errorf("%d would be inherited", fd)
 		}
 	}
-	must(t, g.Remove())
+	must.Do(t, g.Remove())
 	after := descriptors(t)
 	for fd := range after {
 		if !before[fd] {
@@ -267,7 +269,7 @@ func TestNoDescriptorIsLeftOrInherited(t *testing.T) {
 
 func descriptors(t *testing.T) map[int]bool {
 	entries, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	must.Do(t, err)
 	all := map[int]bool{}
 	for _, e := range entries {
 		fd, _ := strconv.Atoi(e.Name())
@@ -326,15 +328,15 @@ func killedMaker(t *testing.T, o Options) (m made, member int) {
 		Parent string
 		Limits Limits
 	}{o.Parent, o.Limits})
-	must(t, err)
+	must.Do(t, err)
 	maker := start(t, again("make "+string(text)))
 	member, err = strconv.Atoi(maker.line())
-	must(t, err)
+	must.Do(t, err)
 	m = maker.made()
 	if m.Error != "" || len(m.Paths) == 0 {
 		t.Fatalf("%+v", m)
 	}
-	must(t, maker.Process.Kill())
+	must.Do(t, maker.Process.Kill())
 	_ = maker.Wait()
 	for _, p := range m.Paths {
 		if !exists(p) {
@@ -358,7 +360,7 @@ func TestFrozenLeftoversAreSwept(t *testing.T) {
 	need(t, "cgroup2:memory")
 	m, _ := killedMaker(t, limits)
 	for _, p := range m.Paths {
-		must(t, os.WriteFile(p+"/cgroup.freeze", []byte("1"), 0))
+		must.Do(t, os.WriteFile(p+"/cgroup.freeze", []byte("1"), 0))
 	}
 	swept(t, limits, m.Paths)
 }
@@ -370,8 +372,8 @@ func swept(t *testing.T, o Options, dirs []string) {
 	for _, dir := range dirs {
 		eventually(t, "removed: "+dir, func() bool {
 			g, err := Make(o)
-			must(t, err)
-			must(t, g.Remove())
+			must.Do(t, err)
+			must.Do(t, g.Remove())
 			return !exists(dir)
 		})
 	}
@@ -415,11 +417,11 @@ func TestOnlyTheDeadOfTheOwnNamespacesAreSwept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := path.Join(parent.path, c.dir)
-			must(t, os.Mkdir(dir, 0o755))
+			must.Do(t, os.Mkdir(dir, 0o755))
 			defer os.Remove(dir)
 			if c.locked {
 				d, err := openDir(dir)
-				must(t, err)
+				must.Do(t, err)
 				defer d.close()
 				if !locks(d.fd) {
 					t.Fatal("can't be locked")
@@ -436,7 +438,7 @@ func TestOnlyTheDeadOfTheOwnNamespacesAreSwept(t *testing.T) {
 // lockable says whether nobody holds the lock of a directory.
 func lockable(t *testing.T, name string) bool {
 	d, err := openDir(name)
-	must(t, err)
+	must.Do(t, err)
 	defer d.close()
 	return locks(d.fd)
 }
@@ -468,23 +470,23 @@ func TestASweepAmongManyIsRare(t *testing.T) {
 	alive.pid, gone.pid = os.Getppid(), deadPID(t)
 	_, alive.start, _ = h.process(alive.pid)
 	for i := range uint32(many - 1) {
-		must(t, os.Mkdir(path.Join(d.path, alive.name(i)), 0o755))
+		must.Do(t, os.Mkdir(path.Join(d.path, alive.name(i)), 0o755))
 	}
 	left := path.Join(d.path, gone.name(0))
-	must(t, os.Mkdir(left, 0o755))
+	must.Do(t, os.Mkdir(left, 0o755))
 	var st unix.Stat_t
-	if must(t, unix.Fstat(d.fd, &st)); st.Nlink != many+2 {
+	if must.Do(t, unix.Fstat(d.fd, &st)); st.Nlink != many+2 {
 		t.Skip("this file system doesn't count directories")
 	}
 	swept := 0
 	for range starts {
 		again, err := openDir(d.path)
-		must(t, err)
+		must.Do(t, err)
 		h.sweep(again, new([]string))
 		again.close()
 		if !exists(left) {
 			swept++
-			must(t, os.Mkdir(left, 0o755))
+			must.Do(t, os.Mkdir(left, 0o755))
 		}
 	}
 	if want := starts * sweepSiblings / many; swept < want/2 || swept > want*2 {
@@ -498,7 +500,7 @@ func TestASweepAmongManyIsRare(t *testing.T) {
 
 func deadPID(t *testing.T) int {
 	c := again("nothing")
-	must(t, c.Run())
+	must.Do(t, c.Run())
 	return c.Process.Pid
 }
 
@@ -506,7 +508,7 @@ func deadPID(t *testing.T) int {
 func TestOwnersAreNotJudgedByAnotherProc(t *testing.T) {
 	h := thisProcess()
 	h.proc = t.TempDir()
-	must(t, os.Symlink("1", h.proc+"/self"))
+	must.Do(t, os.Symlink("1", h.proc+"/self"))
 	if _, _, ok := h.process(os.Getpid()); ok {
 		t.Error("a process was seen in another proc")
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // peer accepts connections and speaks as systemd does until it is asked for a scope. Then it says no more,
@@ -23,7 +24,7 @@ import (
 func peer(t *testing.T, hangUp bool) (address string) {
 	address = path.Join(t.TempDir(), "private")
 	l, err := net.Listen("unix", address)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -57,7 +58,7 @@ func TestAScopeThatNobodyAnswersFor(t *testing.T) {
 	for hangUp, kind := range map[bool]Kind{false: TimedOut, true: NoSystemd} {
 		began := time.Now()
 		m, err := socket{address: peer(t, hangUp)}.dial(os.Geteuid(), began.Add(300*time.Millisecond))
-		must(t, err)
+		must.Do(t, err)
 		e := m.start("u.scope", 1)
 		m.close()
 		if e == nil || e.Kind != kind || time.Since(began) > 5*time.Second {
@@ -88,13 +89,13 @@ func TestSystemdThatCanNotBeReached(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unixexec:path=/bin/false;tcp:host=127.0.0.1,port=1")
 	h.euid = 65534
-	must(t, os.MkdirAll(h.run+"/user", 0o755))
+	must.Do(t, os.MkdirAll(h.run+"/user", 0o755))
 	if _, e := h.dial(time.Now().Add(time.Second)); e == nil || e.Kind != NoSystemd || e.Path != h.run+"/user/65534/bus" {
 		t.Errorf("%+v", e)
 	}
 	silent := path.Join(t.TempDir(), "bus")
 	l, err := net.Listen("unix", silent)
-	must(t, err)
+	must.Do(t, err)
 	defer l.Close()
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path="+silent+",guid=01;unix:abstract=confine-nobody")
 	all := h.sockets()
@@ -116,8 +117,8 @@ func TestAnotherPIDNamespacesSystemdIsNotAsked(t *testing.T) {
 	h := thisProcess()
 	h.proc = t.TempDir()
 	h.owner.spaces = 12 << 32
-	must(t, os.Mkdir(h.proc+"/1", 0o755))
-	must(t, os.WriteFile(h.proc+"/1/comm", []byte("sh\n"), 0o644))
+	must.Do(t, os.Mkdir(h.proc+"/1", 0o755))
+	must.Do(t, os.WriteFile(h.proc+"/1/comm", []byte("sh\n"), 0o644))
 	_, e := h.makeScope(site{source: SystemdUser}, &Options{Anchor: func() int { t.Error("asked"); return 0 }})
 	if e == nil || e.Kind != NoSystemd || !strings.Contains(e.Error(), "pid namespace") {
 		t.Errorf("%+v", e)
@@ -125,7 +126,7 @@ func TestAnotherPIDNamespacesSystemdIsNotAsked(t *testing.T) {
 	if _, e := h.lookScope(&facts{}, Offer{Source: SystemdUser}); e == nil || e.Kind != NoSystemd {
 		t.Errorf("%+v", e)
 	}
-	must(t, os.WriteFile(h.proc+"/1/comm", []byte("systemd\n"), 0o644))
+	must.Do(t, os.WriteFile(h.proc+"/1/comm", []byte("systemd\n"), 0o644))
 	if e := h.sameSystemd(); e != nil {
 		t.Error(e)
 	}
@@ -136,7 +137,7 @@ func needSystemd(t *testing.T) Source {
 	t.Helper()
 	offer := Look("")
 	if offer.Source != SystemdUser && offer.Source != SystemdSystem {
-		must(t, host.MustRun("systemd"))
+		must.Do(t, host.MustRun("systemd"))
 		t.Skipf("no systemd: %+v", offer)
 	}
 	t.Logf("%+v", offer)
@@ -165,7 +166,7 @@ func TestRealSystemdGivesAScope(t *testing.T) {
 			}
 			fmt.Fprintln(init.in, g.Path())
 			target, err := strconv.Atoi(init.line())
-			must(t, err)
+			must.Do(t, err)
 			scope := path.Dir(g.Path())
 			for pid, leaf := range map[int]string{init.Process.Pid: initLeaf, target: runLeaf} {
 				own, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
@@ -177,15 +178,15 @@ func TestRealSystemdGivesAScope(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 			if killed { // all of it, as when the namespace dies: nothing of ours removes anything
-				must(t, unix.Kill(target, unix.SIGKILL))
-				must(t, init.Process.Kill())
+				must.Do(t, unix.Kill(target, unix.SIGKILL))
+				must.Do(t, init.Process.Kill())
 				_ = init.Wait()
 			} else {
-				must(t, g.Remove())
+				must.Do(t, g.Remove())
 				if exists(g.Path()) {
 					t.Error("left: ", g.Path())
 				}
-				must(t, init.in.Close())
+				must.Do(t, init.in.Close())
 				_ = init.Wait()
 			}
 			eventually(t, "the scope is gone", func() bool { return !exists(scope) })

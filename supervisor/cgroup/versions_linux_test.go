@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/hierarchy"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // place is a directory of v2 for one test, below the one that this process is in.
@@ -28,21 +29,19 @@ func newPlace(t testing.TB) *place {
 	t.Helper()
 	need(t, "cgroup2:memory", "cgroup2:pids", "cgroup2:cpu", "root")
 	places, e := thisProcess().places("self")
-	if e != nil {
-		t.Fatal(e)
-	}
+	must.Do(t, e)
 	own := places[slices.IndexFunc(places, func(d hierarchy.Dir) bool { return d.V2 })].Path
-	must(t, os.WriteFile(own+"/cgroup.subtree_control", []byte("+memory +pids +cpu"), 0))
+	must.Do(t, os.WriteFile(own+"/cgroup.subtree_control", []byte("+memory +pids +cpu"), 0))
 	name := own + "/test-" + strconv.Itoa(os.Getpid()) + "-" + strings.ReplaceAll(t.Name(), "/", "-")
-	must(t, os.Mkdir(name, 0o755))
+	must.Do(t, os.Mkdir(name, 0o755))
 	d, err := openDir(name)
-	must(t, err)
+	must.Do(t, err)
 	d.parent, err = openDir(own)
-	must(t, err)
+	must.Do(t, err)
 	d.name = path.Base(name)
 	t.Cleanup(func() {
-		must(t, d.killAll(nil, time.Now().Add(time.Minute)))
-		must(t, d.removeTree(2, time.Now().Add(time.Minute)))
+		must.Do(t, d.killAll(nil, time.Now().Add(time.Minute)))
+		must.Do(t, d.removeTree(2, time.Now().Add(time.Minute)))
 		d.close()
 		d.parent.close()
 	})
@@ -52,13 +51,13 @@ func newPlace(t testing.TB) *place {
 func (p *place) read(name string) string {
 	p.Helper()
 	b, err := os.ReadFile(p.path + "/" + name)
-	must(p, err)
+	must.Do(p, err)
 	return strings.TrimSpace(string(b))
 }
 
 func (p *place) set(name, text string) {
 	p.Helper()
-	must(p, os.WriteFile(p.path+"/"+name, []byte(text), 0))
+	must.Do(p, os.WriteFile(p.path+"/"+name, []byte(text), 0))
 }
 
 // maker starts a helper in the place that makes a group.
@@ -69,7 +68,7 @@ func (p *place) maker(o Options, change func(*syscall.SysProcAttr)) *process {
 		Parent string
 		Limits Limits
 	}{o.Parent, o.Limits})
-	must(p, err)
+	must.Do(p, err)
 	c := again("make " + string(text))
 	c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: p.fd}
 	if change != nil {
@@ -94,7 +93,7 @@ func TestTheSupervisorAndItsChildMoveAsideAndBack(t *testing.T) {
 	if p.read("cgroup.procs") != "" || !strings.HasSuffix(strings.TrimSpace(m.Own), selfSuffix) {
 		t.Errorf("in the place: %q; the maker: %q", p.read("cgroup.procs"), m.Own)
 	}
-	must(t, maker.in.Close())
+	must.Do(t, maker.in.Close())
 	if after := maker.made(); !strings.HasSuffix(strings.TrimSpace(after.Own), "/"+p.name) {
 		t.Errorf("not back: %q", after.Own)
 	}
@@ -104,7 +103,7 @@ func TestTheSupervisorAndItsChildMoveAsideAndBack(t *testing.T) {
 	if below, err := p.children(); len(below) > 0 {
 		t.Error("left: ", below, err)
 	}
-	must(t, maker.Wait())
+	must.Do(t, maker.Wait())
 }
 
 func TestProcessesOfOthersAreNotMoved(t *testing.T) {
@@ -130,20 +129,20 @@ func TestTheLastRunRestoresSubtreeControl(t *testing.T) {
 	o.Parent = p.path
 	first := mustMake(t, o)
 	second := mustMake(t, o)
-	must(t, first.Remove())
+	must.Do(t, first.Remove())
 	if ok, _ := second.Holds(Memory); !ok || p.read("cgroup.subtree_control") != "memory pids" {
 		t.Errorf("taken from a run that is on: %q", p.read("cgroup.subtree_control"))
 	}
-	must(t, second.Remove())
+	must.Do(t, second.Remove())
 	third := mustMake(t, Options{Parent: p.path, Limits: Limits{CPUPercent: 50}})
-	must(t, third.Remove())
+	must.Do(t, third.Remove())
 	if got := p.read("cgroup.subtree_control"); got != "memory pids" { // not third's to take
 		t.Errorf("%q", got)
 	}
 	p.set("cgroup.subtree_control", "-memory -pids")
 	third = mustMake(t, o)
-	must(t, os.Mkdir(p.path+"/somebody", 0o755))
-	must(t, third.Remove())
+	must.Do(t, os.Mkdir(p.path+"/somebody", 0o755))
+	must.Do(t, third.Remove())
 	if got := p.read("cgroup.subtree_control"); got != "memory pids" { // somebody may need it
 		t.Errorf("%q", got)
 	}
@@ -182,11 +181,11 @@ func TestAParentThatIsWrong(t *testing.T) {
 		if m := p.maker(o, nil).madeNone(); m.Kind != Occupied || m.Errno != unix.EBUSY || !strings.Contains(m.Error, "not confine's") {
 			t.Errorf("%+v", m)
 		}
-		must(t, c.Process.Kill())
+		must.Do(t, c.Process.Kill())
 		_ = c.Wait()
 	})
 	t.Run("without controllers", func(t *testing.T) {
-		must(t, os.Mkdir(p.path+"/bare", 0o755))
+		must.Do(t, os.Mkdir(p.path+"/bare", 0o755))
 		defer os.Remove(p.path + "/bare")
 		_, err := Make(Options{Parent: p.path + "/bare", Limits: limits.Limits})
 		if e := err.(*Error); e.Kind != NoController {
@@ -199,9 +198,9 @@ func TestAParentThatIsWrong(t *testing.T) {
 	})
 	t.Run("locked", func(t *testing.T) {
 		fd, err := unix.Open(p.path, flagsDir, 0)
-		must(t, err)
+		must.Do(t, err)
 		defer unix.Close(fd)
-		must(t, unix.Flock(fd, unix.LOCK_EX))
+		must.Do(t, unix.Flock(fd, unix.LOCK_EX))
 		wrong(t, o, Failed, unix.EAGAIN, "flock")
 	})
 	t.Run("read-only", func(t *testing.T) {
@@ -218,8 +217,8 @@ func TestAParentThatIsWrong(t *testing.T) {
 		}
 	})
 	t.Run("across what is somebody else's", func(t *testing.T) {
-		must(t, os.Mkdir(p.path+"/given", 0o755))
-		must(t, os.Mkdir(p.path+"/own", 0o755))
+		must.Do(t, os.Mkdir(p.path+"/given", 0o755))
+		must.Do(t, os.Mkdir(p.path+"/own", 0o755))
 		defer os.Remove(p.path + "/given")
 		defer os.Remove(p.path + "/own")
 		p.give("given")
@@ -241,19 +240,19 @@ func nobody(s *syscall.SysProcAttr) { s.Credential = &syscall.Credential{Uid: 65
 // give makes a directory below nobody's, as systemd delegates.
 func (p *place) give(name string) {
 	for _, file := range []string{"", "/cgroup.procs", "/cgroup.subtree_control", "/cgroup.threads"} {
-		must(p, os.Chown(p.path+"/"+name+file, 65534, 65534))
+		must.Do(p, os.Chown(p.path+"/"+name+file, 65534, 65534))
 	}
 }
 
 func (p *place) below(name string) *place {
 	d, err := openDir(p.path + "/" + name)
-	must(p, err)
+	must.Do(p, err)
 	return &place{p.TB, d}
 }
 
 func TestADelegatedSubtreeOfAUser(t *testing.T) {
 	p := newPlace(t)
-	must(t, os.Mkdir(p.path+"/user", 0o755))
+	must.Do(t, os.Mkdir(p.path+"/user", 0o755))
 	p.set("cgroup.subtree_control", "+memory +pids +cpu")
 	p.give("user")
 	user := p.below("user")
@@ -263,9 +262,9 @@ func TestADelegatedSubtreeOfAUser(t *testing.T) {
 	if m.Source != WritableParent || !m.Holds {
 		t.Fatalf("%+v", m)
 	}
-	must(t, maker.in.Close())
+	must.Do(t, maker.in.Close())
 	maker.made()
-	must(t, maker.Wait())
+	must.Do(t, maker.Wait())
 	if below, _ := user.children(); len(below) > 0 || user.read("cgroup.subtree_control") != "" {
 		t.Errorf("left: %q, %q", below, user.read("cgroup.subtree_control"))
 	}
@@ -301,7 +300,7 @@ func TestJoinFromAnotherNamespaceAndUser(t *testing.T) {
 	_, procs := g.Join()
 	c := joining(1, "sleep")
 	copied, err := unix.FcntlInt(uintptr(procs[0]), unix.F_DUPFD_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	f := os.NewFile(uintptr(copied), "cgroup.procs")
 	defer f.Close()
 	c.ExtraFiles = []*os.File{f}
@@ -317,7 +316,7 @@ func TestJoinFromAnotherNamespaceAndUser(t *testing.T) {
 func TestMakeWithoutPermission(t *testing.T) {
 	need(t, "cgroup1:memory", "root")
 	text, err := json.Marshal(struct{ Limits Limits }{limits.Limits})
-	must(t, err)
+	must.Do(t, err)
 	c := again("make " + string(text))
 	c.SysProcAttr = &syscall.SysProcAttr{}
 	nobody(c.SysProcAttr)
@@ -336,8 +335,8 @@ func TestAParentInV1(t *testing.T) {
 	}
 	first := own.dirs[0] // of memory
 	parent := first.path + "-parent"
-	must(t, os.Mkdir(parent, 0o755))
-	t.Cleanup(func() { must(t, os.Remove(parent)) })
+	must.Do(t, os.Mkdir(parent, 0o755))
+	t.Cleanup(func() { must.Do(t, os.Remove(parent)) })
 	o := limits
 	o.Parent = parent
 	g := mustMake(t, o)
@@ -362,7 +361,7 @@ func TestAParentInV1(t *testing.T) {
 
 func TestAParentThatIsNoCgroup(t *testing.T) {
 	file := path.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(file, nil, 0o644))
+	must.Do(t, os.WriteFile(file, nil, 0o644))
 	for name, c := range map[string]struct {
 		path  string
 		kind  Kind
@@ -389,9 +388,7 @@ func TestControllersOfTheJVMAreShown(t *testing.T) {
 	need(t, "cgroup1:memory", "root")
 	g := mustMake(t, limits)
 	dirs, e := thisProcess().places("self")
-	if e != nil {
-		t.Fatal(e)
-	}
+	must.Do(t, e)
 	views := g.Views()
 	for _, c := range []Controller{Memory, CPU, CPUAcct, CPUSet} {
 		if !slices.ContainsFunc(dirs, func(d hierarchy.Dir) bool { return slices.Contains(d.Controllers, string(c)) }) {
@@ -405,7 +402,7 @@ func TestControllersOfTheJVMAreShown(t *testing.T) {
 			continue
 		}
 		var st unix.Stat_t
-		must(t, unix.Stat(views[at].Path, &st))
+		must.Do(t, unix.Stat(views[at].Path, &st))
 		if views[at].Dev != uint64(st.Dev) || views[at].Ino != st.Ino || path.Base(views[at].Path) != g.name {
 			t.Errorf("%+v", views[at])
 		}
@@ -419,7 +416,7 @@ func TestACPUSetKeepsTheAffinity(t *testing.T) {
 	need(t, "cgroup1:cpuset", "root")
 	runtime.LockOSThread()
 	var before, one unix.CPUSet
-	must(t, unix.SchedGetaffinity(0, &before))
+	must.Do(t, unix.SchedGetaffinity(0, &before))
 	last := 0
 	for cpu := range 1024 {
 		if before.IsSet(cpu) {
@@ -427,12 +424,12 @@ func TestACPUSetKeepsTheAffinity(t *testing.T) {
 		}
 	}
 	one.Set(last)
-	must(t, unix.SchedSetaffinity(0, &one))
+	must.Do(t, unix.SchedSetaffinity(0, &one))
 	g, err := Make(limits)
-	must(t, unix.SchedSetaffinity(0, &before))
+	must.Do(t, unix.SchedSetaffinity(0, &before))
 	runtime.UnlockOSThread()
-	must(t, err)
-	t.Cleanup(func() { must(t, g.Remove()) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, g.Remove()) })
 	at := slices.IndexFunc(g.dirs, func(d *dir) bool { return slices.Contains(d.controllers, string(CPUSet)) })
 	if at < 0 {
 		t.Fatalf("none in %s", g.Paths())
@@ -448,12 +445,12 @@ func TestACPUSetKeepsTheAffinity(t *testing.T) {
 func TestARealTimeProcessIsNotPutUnderCPU(t *testing.T) {
 	need(t, "cgroup1:memory", "cgroup1:cpu", "root")
 	runtime.LockOSThread()
-	must(t, unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0))
+	must.Do(t, unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0))
 	g, err := Make(limits)
-	must(t, unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}, 0))
+	must.Do(t, unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}, 0))
 	runtime.UnlockOSThread()
-	must(t, err)
-	t.Cleanup(func() { must(t, g.Remove()) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, g.Remove()) })
 	if g.in(CPU) != nil || g.in(Memory) == nil {
 		t.Error(g.Paths())
 	}

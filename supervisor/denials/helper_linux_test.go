@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // A target is this test binary, run again: it loads a filter that tells getppid,
@@ -125,17 +126,17 @@ func start(t *testing.T, words string, its bool, judge judgeFunc) *target {
 	if ok, err := host.Has("seccomp_user_notif"); err != nil {
 		t.Fatal(err)
 	} else if !ok {
-		must(t, host.MustRun("seccomp_user_notif"))
+		must.Do(t, host.MustRun("seccomp_user_notif"))
 		t.Skip("no seccomp_user_notif")
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	theirs := os.NewFile(uintptr(pair[1]), "channel")
 	x := &target{T: t, cmd: exec.CommandContext(t.Context(), "/proc/self/exe")}
 	x.cmd.Env = append(os.Environ(), targetEnv+"="+words)
 	x.cmd.ExtraFiles = []*os.File{theirs}
 	x.cmd.Stdout, x.cmd.Stderr = &x.out, &x.out
-	must(t, x.cmd.Start())
+	must.Do(t, x.cmd.Start())
 	t.Cleanup(func() { _ = x.cmd.Process.Kill() })
 	theirs.Close()
 	defer unix.Close(pair[0])
@@ -149,9 +150,9 @@ func start(t *testing.T, words string, its bool, judge judgeFunc) *target {
 		t.Skipf("no listener: %v %s", err, x.out.String()) // there is one above
 	}
 	messages, err := unix.ParseSocketControlMessage(space[:n])
-	must(t, err)
+	must.Do(t, err)
 	fds, err := unix.ParseUnixRights(&messages[0])
-	must(t, err)
+	must.Do(t, err)
 	pid := 1 << 22
 	if its {
 		pid = x.cmd.Process.Pid
@@ -179,11 +180,4 @@ func (x *target) end() (string, syscall.WaitStatus) {
 	default:
 	}
 	return strings.TrimSpace(x.out.String()), x.cmd.ProcessState.Sys().(syscall.WaitStatus)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

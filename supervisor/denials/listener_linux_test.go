@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func refuse(errno unix.Errno) judgeFunc {
@@ -185,9 +187,9 @@ func TestAKillIsCertain(t *testing.T) {
 func TestAProcessThatOutlivesSIGSYSIsKilled(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		cmd := exec.Command("sleep", "60")
-		must(t, cmd.Start())
+		must.Do(t, cmd.Start())
 		pidfd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
-		must(t, err)
+		must.Do(t, err)
 		var c dying
 		if !c.add(pidfd) {
 			t.Fatal("no room")
@@ -226,10 +228,10 @@ func TestANilListenerReportsNothing(t *testing.T) {
 
 func TestListeningOnAnotherDescriptorFails(t *testing.T) {
 	f, err := os.Open(os.DevNull)
-	must(t, err)
+	must.Do(t, err)
 	fd, err := unix.Dup(int(f.Fd()))
 	f.Close()
-	must(t, err)
+	must.Do(t, err)
 	l, err := Listen(fd, refuse(unix.EPERM), 0, nil, nil)
 	if err != nil {
 		return

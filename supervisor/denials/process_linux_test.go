@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 const status = "Name:\tgdb\nUmask:\t0022\nTgid:\t700\nPid:\t701\nNStgid:\t700\t4\nNSpid:\t701\t5\n" +
@@ -51,7 +53,7 @@ func FuzzParse(f *testing.F) {
 
 func TestLook(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
-	must(t, cmd.Start())
+	must.Do(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	p, err := Look(cmd.Process.Pid)
 	if err != nil || p.Group != cmd.Process.Pid || p.PID == 0 {
@@ -65,9 +67,9 @@ func TestLook(t *testing.T) {
 func TestText(t *testing.T) {
 	page := unix.Getpagesize()
 	mem, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Munmap(mem)
-	must(t, unix.Mprotect(mem[page:], unix.PROT_NONE))
+	must.Do(t, unix.Mprotect(mem[page:], unix.PROT_NONE))
 	base := uint64(uintptr(unsafe.Pointer(&mem[0])))
 	copy(mem, "tmpfs\x00rest")
 	copy(mem[100:], strings.Repeat("x", 200))

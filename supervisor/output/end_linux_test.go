@@ -11,12 +11,14 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestEndDoesNotWaitForAStuckDestination(t *testing.T) {
 	_, w := osPipe(t)
 	m, s, err := pty.Open()
-	must(t, err)
+	must.Do(t, err)
 	keep(t, m, s)
 	for _, dst := range []*os.File{w, s} {
 		p := pump(t)
@@ -38,11 +40,11 @@ func TestEndDoesNotWaitForAStuckDestination(t *testing.T) {
 func TestNothingIsLeftOpen(t *testing.T) {
 	open := func() int {
 		names, err := os.ReadDir("/proc/self/fd")
-		must(t, err)
+		must.Do(t, err)
 		return len(names)
 	}
 	file, err := os.Open(tempFile(t, noise(1000)))
-	must(t, err)
+	must.Do(t, err)
 	keep(t, file)
 	r, w := osPipe(t)
 	runtime.GC() // what other tests left
@@ -51,7 +53,7 @@ func TestNothingIsLeftOpen(t *testing.T) {
 	for i := range runs {
 		p := pump(t)
 		in, err := p.Stdin([]int{int(file.Fd()), int(r.Fd())}[i%2])
-		must(t, err)
+		must.Do(t, err)
 		src, target, _ := Pipe()
 		if _, err := p.Output(Config{Src: src, Dst: int(w.Fd())}); err != nil {
 			t.Fatal(err)

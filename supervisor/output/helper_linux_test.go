@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/linux"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // limit of patience for what must happen; never waited for when it does.
@@ -52,7 +53,7 @@ func noise(n int) []byte {
 func pump(t testing.TB) *Pump {
 	t.Helper()
 	p, err := New()
-	must(t, err)
+	must.Do(t, err)
 	return p
 }
 
@@ -60,7 +61,7 @@ func pump(t testing.TB) *Pump {
 func osPipe(t testing.TB) (r, w *os.File) {
 	t.Helper()
 	rfd, wfd, err := Pipe()
-	must(t, err)
+	must.Do(t, err)
 	r, w = os.NewFile(uintptr(rfd), "r"), os.NewFile(uintptr(wfd), "w")
 	keep(t, r, w)
 	return r, w
@@ -79,10 +80,10 @@ func keep(t testing.TB, files ...*os.File) {
 func output(t testing.TB, p *Pump, c Config) (*Stream, *os.File) {
 	t.Helper()
 	r, w, err := Pipe()
-	must(t, err)
+	must.Do(t, err)
 	c.Src = r
 	s, err := p.Output(c)
-	must(t, err)
+	must.Do(t, err)
 	f := os.NewFile(uintptr(w), "target")
 	keep(t, f)
 	return s, f
@@ -119,7 +120,7 @@ func ended(t testing.TB, p *Pump) {
 func tempFile(t testing.TB, content []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(name, content, 0o600))
+	must.Do(t, os.WriteFile(name, content, 0o600))
 	return name
 }
 
@@ -134,12 +135,5 @@ func pollOne(fd int, events int16, d time.Duration) int16 {
 			return 0
 		}
 		return set[0].Revents
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestStdinKinds(t *testing.T) {
@@ -21,15 +23,15 @@ func TestStdinKinds(t *testing.T) {
 		t.Cleanup(func() { unix.Close(fd) })
 		return fd
 	}
-	must(t, unix.Mkfifo(dir+"/fifo", 0o600))
+	must.Do(t, unix.Mkfifo(dir+"/fifo", 0o600))
 	r, w := osPipe(t)
 	both, err := reopen(int(r.Fd()), unix.O_RDWR)
-	must(t, err)
+	must.Do(t, err)
 	m, s, err := pty.Open()
-	must(t, err)
+	must.Do(t, err)
 	keep(t, m, s)
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	for _, c := range []struct {
 		name string
 		fd   int
@@ -63,7 +65,7 @@ func stdin(t *testing.T, fd int) (*Pump, *os.File) {
 	t.Helper()
 	p := pump(t)
 	target, err := p.Stdin(fd)
-	must(t, err)
+	must.Do(t, err)
 	p.Start()
 	f := os.NewFile(uintptr(target), "stdin")
 	keep(t, f)
@@ -78,7 +80,7 @@ func TestStdinFileGivesBackWhatWasNotRead(t *testing.T) {
 			}
 			data := noise(size)
 			f, err := os.Open(tempFile(t, data))
-			must(t, err)
+			must.Do(t, err)
 			keep(t, f)
 			p, target := stdin(t, int(f.Fd()))
 			got := make([]byte, take)
@@ -98,7 +100,7 @@ func TestStdinFileGivesBackWhatWasNotRead(t *testing.T) {
 func TestStdinFileEnds(t *testing.T) {
 	data := noise(300_000)
 	f, err := os.OpenFile(tempFile(t, data), os.O_RDWR, 0)
-	must(t, err)
+	must.Do(t, err)
 	keep(t, f)
 	f.Seek(1000, io.SeekStart)
 	p, target := stdin(t, int(f.Fd()))
@@ -114,7 +116,7 @@ func TestStdinFileEnds(t *testing.T) {
 func TestStdinFileCantBeReachedByTheTarget(t *testing.T) {
 	name := tempFile(t, []byte("secret"))
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
-	must(t, err)
+	must.Do(t, err)
 	keep(t, f)
 	if own, err := reopen(int(f.Fd()), unix.O_RDWR); err != nil { // the control: what a bare program could do
 		t.Fatal(err)
@@ -134,7 +136,7 @@ func TestStdinFileCantBeReachedByTheTarget(t *testing.T) {
 
 func TestStdinNullIsFresh(t *testing.T) {
 	f, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
-	must(t, err)
+	must.Do(t, err)
 	keep(t, f)
 	p, target := stdin(t, int(f.Fd()))
 	ended(t, p)
@@ -146,11 +148,11 @@ func TestStdinNullIsFresh(t *testing.T) {
 
 func TestStdinThatNeverEndsKeepsNothing(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	m, s, err := pty.Open()
-	must(t, err)
+	must.Do(t, err)
 	zero, err := os.Open("/dev/zero")
-	must(t, err)
+	must.Do(t, err)
 	keep(t, m, s, zero)
 	for name, fd := range map[string]int{"socket": fds[0], "terminal": int(s.Fd()), "endless device": int(zero.Fd())} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +167,7 @@ func TestStdinThatNeverEndsKeepsNothing(t *testing.T) {
 
 func TestStdinSocketIsRelayedToItsEnd(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	p, target := stdin(t, fds[0])
 	data := noise(1 << 20)
 	go func() {
@@ -183,9 +185,9 @@ func TestStdinSocketIsRelayedToItsEnd(t *testing.T) {
 
 func TestStdinRelayStopsWhenNobodyReads(t *testing.T) {
 	name := t.TempDir() + "/fifo"
-	must(t, unix.Mkfifo(name, 0o600))
+	must.Do(t, unix.Mkfifo(name, 0o600))
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
-	must(t, err)
+	must.Do(t, err)
 	keep(t, f)
 	p, target := stdin(t, int(f.Fd()))
 	target.Close()
@@ -202,12 +204,12 @@ func TestStdinRelayStopsWhenNobodyReads(t *testing.T) {
 
 func TestStdinFIFOWhoseWriterHasLeft(t *testing.T) {
 	name := t.TempDir() + "/fifo"
-	must(t, unix.Mkfifo(name, 0o600))
+	must.Do(t, unix.Mkfifo(name, 0o600))
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	r := os.NewFile(uintptr(fd), name)
 	keep(t, r)
-	must(t, os.WriteFile(name, []byte("all"), 0))
+	must.Do(t, os.WriteFile(name, []byte("all"), 0))
 	unix.SetNonblock(fd, false)
 	p, target := stdin(t, fd)
 	if b := within(t, collect(target), "end of file"); string(b) != "all" {

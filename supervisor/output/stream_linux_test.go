@@ -12,6 +12,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // destination is one kind of the caller's stdout: the descriptor, and what arrived there.
@@ -24,11 +26,11 @@ func fileWith(flags int) func(t *testing.T) (*os.File, func() []byte) {
 	return func(t *testing.T) (*os.File, func() []byte) {
 		name := tempFile(t, nil)
 		f, err := os.OpenFile(name, os.O_WRONLY|flags, 0)
-		must(t, err)
+		must.Do(t, err)
 		keep(t, f)
 		return f, func() []byte {
 			b, err := os.ReadFile(name)
-			must(t, err)
+			must.Do(t, err)
 			return b
 		}
 	}
@@ -42,7 +44,7 @@ func pipeDst(t *testing.T) (*os.File, func() []byte) {
 
 func nonblockingPipe(t *testing.T) (*os.File, func() []byte) {
 	r, w := osPipe(t)
-	must(t, unix.SetNonblock(int(w.Fd()), true))
+	must.Do(t, unix.SetNonblock(int(w.Fd()), true))
 	unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 4096)
 	c := collect(r)
 	return w, func() []byte { w.Close(); return within(t, c, "reader") }
@@ -50,7 +52,7 @@ func nonblockingPipe(t *testing.T) (*os.File, func() []byte) {
 
 func socketDst(t *testing.T) (*os.File, func() []byte) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	r, w := os.NewFile(uintptr(fds[0]), "r"), os.NewFile(uintptr(fds[1]), "w")
 	keep(t, r, w)
 	c := collect(r)
@@ -59,10 +61,10 @@ func socketDst(t *testing.T) (*os.File, func() []byte) {
 
 func rawTerminal(t *testing.T) (*os.File, func() []byte) {
 	m, s, err := pty.Open()
-	must(t, err)
+	must.Do(t, err)
 	tio, _ := unix.IoctlGetTermios(int(s.Fd()), unix.TCGETS)
 	tio.Oflag &^= unix.OPOST
-	must(t, unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, tio))
+	must.Do(t, unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, tio))
 	keep(t, m, s)
 	c := collect(m)
 	return s, func() []byte { s.Close(); return within(t, c, "terminal") }
@@ -218,7 +220,7 @@ func TestReadIsCalledBeforeTheBytesPass(t *testing.T) {
 		t.Fatal(err)
 	}
 	target.Close()
-	must(t, p.End(-1))
+	must.Do(t, p.End(-1))
 	if len(there) != 1 || there[0] != 0 {
 		t.Errorf("told with %v bytes passed on, want once with none", there)
 	}
@@ -254,15 +256,15 @@ func TestAReaderThatLeavesEndsTheWriter(t *testing.T) {
 
 func TestANamedFIFOMayChangeItsReader(t *testing.T) {
 	name := t.TempDir() + "/fifo"
-	must(t, unix.Mkfifo(name, 0o600))
+	must.Do(t, unix.Mkfifo(name, 0o600))
 	rd := func() *os.File {
 		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		must(t, err)
+		must.Do(t, err)
 		return os.NewFile(uintptr(fd), name)
 	}
 	first := rd()
 	w, err := os.OpenFile(name, os.O_WRONLY, 0)
-	must(t, err)
+	must.Do(t, err)
 	keep(t, w)
 	p := pump(t)
 	s, target := output(t, p, Config{Dst: int(w.Fd())})
@@ -285,9 +287,9 @@ func TestANamedFIFOMayChangeItsReader(t *testing.T) {
 
 func TestFailedDestinationsAreDrained(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	must(t, err)
+	must.Do(t, err)
 	readOnly, err := os.Open("/dev/null")
-	must(t, err)
+	must.Do(t, err)
 	keep(t, full, readOnly)
 	for _, c := range []struct {
 		name string
@@ -346,7 +348,7 @@ func TestABlockingPipeThatCannotBeReopened(t *testing.T) {
 		if err == unix.EAGAIN {
 			break
 		}
-		must(t, err)
+		must.Do(t, err)
 	}
 	if n != 64<<10 {
 		t.Errorf("%d bytes went into a pipe of 64 KiB", n)
@@ -396,7 +398,7 @@ func roleFsize() {
 
 func TestTheSupervisorsOwnFileSizeLimitIsAnErrorAndNoDeath(t *testing.T) {
 	f, err := os.Create(t.TempDir() + "/out")
-	must(t, err)
+	must.Do(t, err)
 	c := helper("fsize")
 	c.Stdout = f
 	c.Run()

@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // fill puts data into a pipe that has room for it.
@@ -40,7 +42,7 @@ func TestStdinPipeStaysUnread(t *testing.T) {
 					got := make([]byte, take)
 					for rest := got; len(rest) > 0; {
 						n, err := target.Read(rest[:min(chunk, len(rest))])
-						must(t, err)
+						must.Do(t, err)
 						rest = rest[n:]
 					}
 					if !bytes.Equal(got, data[:take]) {
@@ -80,7 +82,7 @@ func TestStdinPipeServesOneAfterAnother(t *testing.T) {
 func TestStdinPipeCantBeWrittenByTheTarget(t *testing.T) {
 	inject := func(fd int) error {
 		w, err := reopen(fd, unix.O_WRONLY|unix.O_NONBLOCK)
-		must(t, err)
+		must.Do(t, err)
 		defer unix.Close(w)
 		_, err = unix.Write(w, []byte("INJECT"))
 		return err
@@ -127,7 +129,7 @@ func TestStdinPipeRoundTrip(t *testing.T) {
 		for _, chunk := range []int{3000, 8192, 128 << 10} {
 			t.Run(fmt.Sprintf("by %d, O_NONBLOCK %v", chunk, nonblock), func(t *testing.T) {
 				r, w := osPipe(t)
-				must(t, unix.SetNonblock(int(r.Fd()), nonblock))
+				must.Do(t, unix.SetNonblock(int(r.Fd()), nonblock))
 				before, _ := unix.FcntlInt(r.Fd(), unix.F_GETFL, 0)
 				p, target := stdin(t, int(r.Fd()))
 				go func() { w.Write(data); w.Close() }()
@@ -290,11 +292,11 @@ func TestTeeComesToRest(t *testing.T) {
 			t.Run(name+", "+act, func(t *testing.T) {
 				r, w := osPipe(t)
 				tr, tw, err := Pipe()
-				must(t, err)
+				must.Do(t, err)
 				unix.SetNonblock(tr, true)
 				defer unix.Close(tr)
 				tee, err := newTee(int(r.Fd()), tr, tw)
-				must(t, err)
+				must.Do(t, err)
 				defer tee.end()
 				put(t, w)
 				for range 12 { // long enough for the largest pipe
@@ -316,7 +318,7 @@ func write(t *testing.T, target, n int) {
 	if err == unix.ENXIO {
 		return
 	}
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Close(w)
 	unix.Write(w, make([]byte, n))
 }
@@ -325,7 +327,7 @@ func write(t *testing.T, target, n int) {
 func fromFile(t *testing.T, w *os.File) {
 	fill(t, w, nil)
 	f, err := os.Open(tempFile(t, noise(300_000)))
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	if n, err := splice(int(f.Fd()), int(w.Fd()), 300_000); n < 200_000 {
 		t.Fatal(n, err)
@@ -336,7 +338,7 @@ func fromFile(t *testing.T, w *os.File) {
 func fromSocket(t *testing.T, w *os.File) {
 	fill(t, w, nil)
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Close(fds[0])
 	defer unix.Close(fds[1])
 	unix.SetNonblock(fds[1], true)

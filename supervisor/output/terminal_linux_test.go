@@ -11,6 +11,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // roleSession is a shell with one job in the background of a terminal. It says
@@ -60,14 +62,14 @@ func roleBareJob() {
 
 func session(t *testing.T, job string) (master *os.File, says *bufio.Reader, tell *os.File, c *exec.Cmd) {
 	m, s, err := pty.Open()
-	must(t, err)
+	must.Do(t, err)
 	sayR, sayW := osPipe(t)
 	tellR, tellW := osPipe(t)
 	c = helper("session", "JOB="+job)
 	c.Stdin = s
 	c.ExtraFiles = []*os.File{sayW, tellR}
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	must(t, c.Start())
+	must.Do(t, c.Start())
 	s.Close()
 	sayW.Close()
 	t.Cleanup(func() { m.Close(); c.Process.Kill(); c.Wait() })
@@ -120,17 +122,17 @@ func (k foreKeys) Wanted() bool { return true }
 
 func TestKeyboardReachesThePty(t *testing.T) {
 	caller, callerTTY, err := pty.Open() // caller is the keyboard's end
-	must(t, err)
+	must.Do(t, err)
 	keep(t, caller, callerTTY)
 	master, slave, err := pty.Open()
-	must(t, err)
+	must.Do(t, err)
 	src, err := unix.FcntlInt(master.Fd(), unix.F_DUPFD_CLOEXEC, 3)
-	must(t, err)
+	must.Do(t, err)
 	p := pump(t)
 	fore := make(chan bool, 1)
-	must(t, p.Keyboard(int(callerTTY.Fd()), src, foreKeys(fore)))
+	must.Do(t, p.Keyboard(int(callerTTY.Fd()), src, foreKeys(fore)))
 	s, err := p.Output(Config{Src: src, Dst: int(callerTTY.Fd())})
-	must(t, err)
+	must.Do(t, err)
 	master.Close()
 	p.Start()
 	within(t, fore, "foreground")
@@ -149,7 +151,7 @@ func TestKeyboardReachesThePty(t *testing.T) {
 func ptyPair(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	m, s, err := pty.Open()
-	must(t, err)
+	must.Do(t, err)
 	keep(t, m, s)
 	return m, s
 }
@@ -167,9 +169,9 @@ func line(t *testing.T, r *bufio.Reader) string {
 func setModes(t *testing.T, f *os.File, clear, set uint32) {
 	t.Helper()
 	tio, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	must(t, err)
+	must.Do(t, err)
 	tio.Lflag = tio.Lflag&^clear | set
-	must(t, unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, tio))
+	must.Do(t, unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, tio))
 }
 
 // What the target doesn't read of a terminal is there for the next program, but for a line.
@@ -232,9 +234,9 @@ func TestEndOfFileReachesThePty(t *testing.T) {
 		write.Close()
 		master, slave := ptyPair(t)
 		src, err := unix.FcntlInt(master.Fd(), unix.F_DUPFD_CLOEXEC, 3)
-		must(t, err)
+		must.Do(t, err)
 		p := pump(t)
-		must(t, p.Keyboard(int(caller.Fd()), src, nil))
+		must.Do(t, p.Keyboard(int(caller.Fd()), src, nil))
 		p.Start()
 		if got := string(within(t, collect(slave), "end of file")); got != text {
 			t.Errorf("%q, want %q", got, text)

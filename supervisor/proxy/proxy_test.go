@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/network"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
@@ -16,9 +17,7 @@ import (
 func server(t *testing.T) (port int) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -36,18 +35,14 @@ func server(t *testing.T) (port int) {
 func rules(t *testing.T, allow ...string) plan.Network {
 	t.Helper()
 	r, err := network.Compile(network.Policy{Allow: allow, BlockInternal: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return plan.Network{Rules: *r}
 }
 
 func ask(t *testing.T, p *Proxy, to string) string {
 	t.Helper()
 	c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", p.Port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\n\r\n", to)
 	text, _ := io.ReadAll(c)
@@ -59,9 +54,7 @@ func TestWhatTheRulesAllow(t *testing.T) {
 	n := rules(t, at)
 	told := make(chan status.Attempt, 8)
 	p, err := Open(&n, func(a status.Attempt) { told <- a })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer p.Close()
 	if got := ask(t, p, at); !strings.HasSuffix(got, "\r\n\r\nhello") {
 		t.Errorf("%q", got)
@@ -87,9 +80,7 @@ func TestALimitOfBytesIsTold(t *testing.T) {
 	n.MaxBytes = 1
 	told := make(chan status.Attempt, 8)
 	p, err := Open(&n, func(a status.Attempt) { told <- a })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer p.Close()
 	if got := ask(t, p, at); strings.Contains(got, "hello") {
 		t.Errorf("%q", got)

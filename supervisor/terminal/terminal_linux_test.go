@@ -13,6 +13,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 const patience = 20 * time.Second
@@ -38,7 +40,7 @@ func helper(role string) *exec.Cmd {
 func open(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	m, s, err := pty.Open()
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { m.Close(); s.Close() })
 	return m, s
 }
@@ -46,7 +48,7 @@ func open(t *testing.T) (master, slave *os.File) {
 func modes(t *testing.T, f *os.File) unix.Termios {
 	t.Helper()
 	tio, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	must(t, err)
+	must.Do(t, err)
 	return *tio
 }
 
@@ -55,7 +57,7 @@ func attach(t *testing.T, s *os.File) (term *Terminal, slave *os.File) {
 	inner, slave := open(t)
 	term = Open(int(s.Fd()), int(s.Fd()), -1)
 	t.Cleanup(term.Restore)
-	must(t, term.Attach(int(inner.Fd())))
+	must.Do(t, term.Attach(int(inner.Fd())))
 	return term, slave
 }
 
@@ -81,10 +83,10 @@ func TestRestoreTouchesNothingThatWasNotTaken(t *testing.T) {
 	_, s := open(t)
 	term := Open(-1, int(s.Fd()), -1) // no keyboard: never raw
 	inner, _ := open(t)
-	must(t, term.Attach(int(inner.Fd())))
+	must.Do(t, term.Attach(int(inner.Fd())))
 	tio := modes(t, s)
 	tio.Lflag ^= unix.ECHO // somebody else, meanwhile
-	must(t, unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio))
+	must.Do(t, unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio))
 	term.Restore()
 	if modes(t, s) != tio {
 		t.Error("changed")
@@ -93,7 +95,7 @@ func TestRestoreTouchesNothingThatWasNotTaken(t *testing.T) {
 
 func TestNoTerminal(t *testing.T) {
 	f, err := os.Open("/dev/null")
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	inner, _ := open(t)
 	term := Open(int(f.Fd()), -1, -1)
@@ -109,8 +111,8 @@ func TestThePtyIsLikeTheTerminal(t *testing.T) {
 	tio := modes(t, s)
 	tio.Cc[unix.VERASE] = 8
 	tio.Iflag |= unix.IUTF8
-	must(t, unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio))
-	must(t, pty.Setsize(outer, &pty.Winsize{Rows: 33, Cols: 99}))
+	must.Do(t, unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio))
+	must.Do(t, pty.Setsize(outer, &pty.Winsize{Rows: 33, Cols: 99}))
 	got := Open(int(s.Fd()), int(s.Fd()), -1).Modes()
 	if got[4+unix.VERASE] != 8 || got[0]&unix.IUTF8 == 0 || got[3]&unix.ICANON == 0 {
 		t.Errorf("%+v", got)
@@ -124,7 +126,7 @@ func TestThePtyIsLikeTheTerminal(t *testing.T) {
 func TestThePtyFollowsTheSize(t *testing.T) {
 	outer, s := open(t)
 	_, slave := attach(t, s)
-	must(t, pty.Setsize(outer, &pty.Winsize{Rows: 10, Cols: 20}))
+	must.Do(t, pty.Setsize(outer, &pty.Winsize{Rows: 10, Cols: 20}))
 	unix.Kill(os.Getpid(), unix.SIGWINCH) // s isn't our controlling terminal: the kernel doesn't
 	deadline := time.Now().Add(patience)
 	for r, c := 0, 0; r != 10 || c != 20; r, c, _ = pty.Getsize(slave) {
@@ -204,12 +206,12 @@ func TestModesOfAnotherAreNotTaken(t *testing.T) {
 func session(t *testing.T, role string) *bufio.Reader {
 	_, s := open(t)
 	r, w, err := os.Pipe()
-	must(t, err)
+	must.Do(t, err)
 	c := helper(role)
 	c.Stdin, c.Stdout = s, w
 	c.ExtraFiles = []*os.File{w}
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	must(t, c.Start())
+	must.Do(t, c.Start())
 	w.Close()
 	r.SetReadDeadline(time.Now().Add(patience))
 	t.Cleanup(func() { r.Close(); c.Process.Kill(); c.Wait() })
@@ -236,13 +238,13 @@ func TestSuspendWhereNobodyCouldResume(t *testing.T) { // a session leader's own
 func TestConsoleOnATerminal(t *testing.T) {
 	m, s := open(t)
 	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
-	must(t, err)
+	must.Do(t, err)
 	defer null.Close()
 	c := NewConsole(s)
 	if c.Guard(int(s.Fd())) == nil || c.Guard(int(null.Fd())) != nil {
 		t.Error("what is the same place?")
 	}
-	must(t, pty.Setsize(m, &pty.Winsize{Rows: 10, Cols: 40}))
+	must.Do(t, pty.Setsize(m, &pty.Winsize{Rows: 10, Cols: 40}))
 	c.show(progress)
 	c.Print("end")
 	want := []byte(erase + "\rend\r\r\n")
@@ -281,12 +283,12 @@ func TestAPipelineLeavesTheModesAlone(t *testing.T) {
 	before := modes(t, s)
 	inner, _ := open(t)
 	r, w, err := os.Pipe()
-	must(t, err)
+	must.Do(t, err)
 	defer r.Close()
 	defer w.Close()
 	term := Open(int(s.Fd()), int(w.Fd()), int(s.Fd()))
 	defer term.Restore()
-	must(t, term.Attach(int(inner.Fd())))
+	must.Do(t, term.Attach(int(inner.Fd())))
 	term.Foreground()
 	if modes(t, s) != before || term.Interactive() {
 		t.Error("taken")
@@ -313,7 +315,7 @@ func TestKeysThatSendSignals(t *testing.T) {
 			if c.set != nil {
 				tio := modes(t, s)
 				c.set(&tio)
-				must(t, unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio))
+				must.Do(t, unix.IoctlSetTermios(int(s.Fd()), unix.TCSETS, &tio))
 			}
 			term, _ := attach(t, s)
 			term.Typed([]byte(c.keys))
@@ -326,12 +328,5 @@ func TestKeysThatSendSignals(t *testing.T) {
 	}
 	if (*Terminal)(nil).Pressed(unix.SIGINT) {
 		t.Error("without a terminal")
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/must"
 )
 
 func put(f Files, name, text string) error {
@@ -22,18 +23,12 @@ func put(f Files, name, text string) error {
 
 func TestFilesStayInTheirPlaces(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	at := func(words ...string) string { return filepath.Join(append([]string{base}, words...)...) }
 	for _, dir := range []string{"place", "read", "read/deep", "read/copy", "other"} {
-		if err := os.Mkdir(at(dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(at(dir), 0o700))
 	}
-	if err := os.WriteFile(at("other", "secret"), []byte("s"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(at("other", "secret"), []byte("s"), 0o600))
 	closed := make(chan struct{})
 	f := Files{Places: []Place{{Dir: at("place"), Write: true}, {Dir: at("read")}, {Dir: at("read", "deep"), Write: true}, {Dir: at("named"), Write: true, At: at("read", "copy")}}, Closed: closed}
 	if err := put(f, at("place", "a"), "one"); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/outcome"
@@ -152,9 +153,7 @@ func start(t *testing.T, b *Box, e *backend.Exec, words ...string) backend.Proce
 	t.Helper()
 	e.Argv = words
 	p, err := b.Start(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p
 }
 
@@ -218,9 +217,7 @@ func TestEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	p, err := b.Start(ctx, &backend.Exec{Argv: []string{"sleep"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cancel()
 	if r := p.Wait(); r.Status != status.KilledKill || r.Cause != status.CauseContext {
 		t.Errorf("cancelled: %s by %s", r.Status, r.Cause)
@@ -296,9 +293,7 @@ func TestWhatIsRefusedIsTold(t *testing.T) {
 	told := make(chan backend.Event, 2)
 	b.Tell(func(e backend.Event) { told <- e })
 	run, err := b.Start(t.Context(), &backend.Exec{Argv: []string{"sleep"}, Tell: func(e backend.Event) { told <- e }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b.Denied(status.Violation{What: "evil.test:443"})
 	for range 2 {
 		if e := <-told; e.Denied == nil || e.Denied.What != "evil.test:443" {
@@ -308,9 +303,7 @@ func TestWhatIsRefusedIsTold(t *testing.T) {
 	_ = run.Signal(os.Kill)
 	run.Wait()
 	failing, err := b.Start(t.Context(), &backend.Exec{Argv: []string{"exit", "1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r := failing.Wait(); r.Status != status.SandboxDenied {
 		t.Errorf("%s: %s", r.Status, r.Reason)
 	}

@@ -6,14 +6,13 @@ import (
 
 	command "github.com/confine-run/confine/internal/cli"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestFilesAreUpToDate(t *testing.T) {
 	files := generate()
 	t.Chdir("..") // names are seen from internal/cli
-	if err := store(".", files, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store(".", files, true))
 }
 
 func TestStaleFilesAreFound(t *testing.T) {
@@ -23,9 +22,7 @@ func TestStaleFilesAreFound(t *testing.T) {
 		if store(dir, files, true) == nil {
 			t.Error("a stale file is not found")
 		}
-		if err := store(dir, files, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store(dir, files, false))
 		if err := store(dir, files, true); err != nil {
 			t.Errorf("control: %v", err)
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // asIs is for names that lead through no link.
@@ -16,7 +18,7 @@ func asIs(name string) (string, error) { return filepath.Abs(name) }
 func TestALinkThatComesTooLateIsNotFollowed(t *testing.T) {
 	for _, dir := range []string{"d", "d/e"} {
 		t.Chdir(t.TempDir())
-		must(t, errors.Join(os.MkdirAll("d/e", 0o700), os.MkdirAll("elsewhere/e", 0o700)))
+		must.Do(t, errors.Join(os.MkdirAll("d/e", 0o700), os.MkdirAll("elsewhere/e", 0o700)))
 		swap := func(name string) (string, error) {
 			abs, err := filepath.Abs(name)
 			return abs, errors.Join(err, os.RemoveAll("d"), os.Symlink("elsewhere", "d"))
@@ -33,12 +35,5 @@ func TestALinkThatComesTooLateIsNotFollowed(t *testing.T) {
 		if found, err := filepath.Glob("elsewhere/*/*"); err != nil || found != nil {
 			t.Errorf("%q, %v", found, err)
 		}
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

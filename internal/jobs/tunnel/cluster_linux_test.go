@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/confine-run/confine/internal/jobs/jobstest"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // TestAConnectionOutlivesItsServers: of a cluster of three, the servers that both ends are connected to are killed while bytes go through.
@@ -44,17 +45,13 @@ func TestAConnectionOutlivesItsServers(t *testing.T) {
 	slow := usual
 	slow.gone, slow.again = 20*time.Second, 200*time.Millisecond
 	l, err := listen(there, "test.*", slow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var a *Conn
 	for a == nil { // until the servers know of each other
 		a, _ = dial(t.Context(), here, "test.x", slow)
 	}
 	b, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	go func() {
 		for i := range 40 {
 			switch i {

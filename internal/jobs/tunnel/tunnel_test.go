@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/confine-run/confine/internal/jobs/jobstest"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // quick are times for tests.
@@ -165,9 +166,7 @@ func TestHostileFrames(t *testing.T) {
 func connect(t *testing.T, url string) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.PingInterval(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -176,13 +175,9 @@ func connect(t *testing.T, url string) *nats.Conn {
 func opened(t *testing.T, here, there *nats.Conn, x times) (a, b net.Conn) {
 	t.Helper()
 	l, err := listen(there, "test.*", x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	if err := there.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, there.Flush())
 	if a, err = dial(t.Context(), here, "test.x", x); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/confine-run/confine/internal/jobs"
 	"github.com/confine-run/confine/internal/jobs/jobstest"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // TestADiskThatFillsLosesNoJob: the disk of the server is full for a while. What was accepted before is done in the end, and nothing was accepted that
@@ -35,9 +36,7 @@ func TestADiskThatFillsLosesNoJob(t *testing.T) {
 	}
 	fill := server.DiskPath() + "/fill"
 	f, err := os.Create(fill)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, size := range []int{1 << 16, 1} {
 		for err = nil; err == nil; {
 			_, err = f.Write(make([]byte, size))
@@ -59,9 +58,7 @@ func TestADiskThatFillsLosesNoJob(t *testing.T) {
 	if refused == 0 {
 		t.Error("a full disk refused nothing: nothing was tried")
 	}
-	if err := os.Remove(fill); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(fill))
 	// As an operator would, since a server that could not write has stopped writing.
 	server.Signal(syscall.SIGHUP)
 	for _, j := range append(accepted, running) {

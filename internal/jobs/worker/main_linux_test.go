@@ -19,6 +19,7 @@ import (
 	"github.com/confine-run/confine/internal/host"
 	"github.com/confine-run/confine/internal/jobs"
 	"github.com/confine-run/confine/internal/jobs/jobstest"
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestMain(m *testing.M) {
@@ -124,18 +125,14 @@ func workerMain() {
 func start(t testing.TB, word string, about any, change ...func(*exec.Cmd)) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(about)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cmd := exec.Command(os.Args[0], word, string(text))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	for _, f := range change {
 		f(cmd)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	return cmd
 }
 
@@ -179,9 +176,7 @@ func needSandboxes(t testing.TB) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	if err := host.MustRun("userns"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, host.MustRun("userns"))
 	t.Skip("this host has no user namespaces")
 }
 
@@ -198,9 +193,7 @@ func set(t testing.TB, url string) *scene {
 	needSandboxes(t)
 	h := hired{URL: url, AckWait: time.Second}
 	q, err := h.queue(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(q.Close)
 	return &scene{t, q, url, t.TempDir()}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/confine-run/confine/internal/jobs"
 	"github.com/confine-run/confine/internal/jobs/jobstest"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/serve"
 )
@@ -40,9 +41,7 @@ func TestSessionsOutliveServers(t *testing.T) {
 		Process int `json:"process"`
 	}
 	script := fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo line $i; i=$((i+1)); sleep 0.02; done; echo kept >/tmp/f; exit 7", lines)
-	if err := c.Do(t.Context(), http.MethodPost, "/v1/sandboxes/"+id+"/exec", doc{"argv": []string{"sh", "-c", script}, "detach": true}, &p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Do(t.Context(), http.MethodPost, "/v1/sandboxes/"+id+"/exec", doc{"argv": []string{"sh", "-c", script}, "detach": true}, &p))
 	restart := func(i int) {
 		servers[i].Signal(syscall.SIGKILL)
 		servers[i].Start()
@@ -128,9 +127,7 @@ func TestASessionOutlivesWhoAsked(t *testing.T) {
 	id := s.mustOpen(first, "work")
 	asking := func() *scene {
 		q, err := (&hired{URL: s.url, AckWait: time.Second}).queue(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return &scene{t, q, s.url, s.dir}
 	}
 	one := asking()
@@ -205,9 +202,7 @@ func TestAWorkerThatIsCutOffEndsItsSessionsBeforeTheyAreLost(t *testing.T) {
 	var made struct {
 		ID string `json:"id"`
 	}
-	if err := s.at("default", first).Do(t.Context(), http.MethodPost, "/v1/sandboxes", ask, &made); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.at("default", first).Do(t.Context(), http.MethodPost, "/v1/sandboxes", ask, &made))
 	id = made.ID
 	ticks := s.file("cut", 0)
 	if err := s.at("default", first).Do(t.Context(), http.MethodPost, "/v1/sandboxes/"+id+"/exec",
@@ -246,13 +241,9 @@ func TestAMoveWhoseSnapshotIsGoneStays(t *testing.T) {
 	}
 	// A worker that is a test: it claims nothing before the file is gone.
 	id, err := jobs.NewIdentity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	lease, err := s.Enlist(t.Context(), jobs.WorkerInfo{Lease: 60, Identity: id.Digest})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	failed := make(chan error, 1)
 	go func() {
 		_, err := s.move(first, "work", lease.Name)
@@ -303,9 +294,7 @@ func TestAMoveThatFitsNowhereStays(t *testing.T) {
 	t.Parallel()
 	url := jobstest.Inside(t)
 	small, err := jobs.Open(t.Context(), jobs.Options{URL: url, AckWait: time.Second, Store: 32 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	small.Close()
 	s := set(t, url)
 	_, first := s.joined(hired{Disk: 64 << 20}) // who has a disk has a user namespace, with this user alone: both, or they know other owners of files
@@ -363,9 +352,7 @@ func TestTheTimeOfDayIsOnlyTold(t *testing.T) {
 	// Of each file that decides, times of day go into records, and are not looked at again.
 	for _, file := range []string{"sessions.go", "move.go", "worker.go", "../sessions.go", "../reach.go", "../lease.go", "../peers.go"} {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if now := strings.Count(string(text), "time.Now()"); now != strings.Count(string(text), "time.Now().UTC()") {
 			t.Errorf("%s reads the time of day for something else than to tell it", file)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/confine-run/confine/internal/jobs"
 	"github.com/confine-run/confine/internal/jobs/jobstest"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/serve"
 )
 
@@ -126,16 +127,12 @@ func TestASessionIsFoundByNameAndMoves(t *testing.T) {
 	_, first := s.joined(hired{})
 	_, second := s.joined(hired{})
 	id, err := s.open("default", first, doc{"name": "work", "lifetime": "1h"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ends := func(worker string) time.Time {
 		var b struct {
 			Deadline time.Time `json:"deadline"`
 		}
-		if err := s.at("default", worker).Do(t.Context(), http.MethodGet, "/v1/sandboxes/work", nil, &b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.at("default", worker).Do(t.Context(), http.MethodGet, "/v1/sandboxes/work", nil, &b))
 		return b.Deadline
 	}
 	deadline := ends(first)
@@ -177,9 +174,7 @@ func TestASessionIsFoundByNameAndMoves(t *testing.T) {
 	if now, err := s.move(second, "work", first); err != nil || now.Worker != first {
 		t.Fatalf("%+v, %v", now, err)
 	}
-	if err := s.at("default", first).Do(t.Context(), http.MethodDelete, "/v1/sandboxes/"+s.record("work").ID, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.at("default", first).Do(t.Context(), http.MethodDelete, "/v1/sandboxes/"+s.record("work").ID, nil, nil))
 	s.untilSession("work", jobs.SessionEnded)
 	s.mustOpen(second, "work")
 }
@@ -246,9 +241,7 @@ func TestASessionWhoseWorkerDiedIsLostByName(t *testing.T) {
 	if now, err := s.look(second, "lost"); err != nil || now.State != jobs.SessionLost || now.Snapshot != stored.ID || !strings.Contains(now.Reason, first) {
 		t.Fatalf("%+v, %v", now, err)
 	}
-	if err := s.at("default", second).Do(t.Context(), http.MethodPost, "/more/snapshots/before", nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.at("default", second).Do(t.Context(), http.MethodPost, "/more/snapshots/before", nil, nil))
 	if _, err := s.open("default", second, doc{"name": "lost", "from": stored.ID}); err != nil {
 		t.Fatal(err)
 	}
@@ -354,9 +347,7 @@ func TestManyBytesGoThroughASession(t *testing.T) {
 	const size = 24 << 20
 	want := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 	c := s.at("default", w)
-	if err := c.Put(t.Context(), http.MethodPut, "/v1/sandboxes/"+id+"/files/tmp/big", bytes.NewReader(want)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Put(t.Context(), http.MethodPut, "/v1/sandboxes/"+id+"/files/tmp/big", bytes.NewReader(want)))
 	var got bytes.Buffer
 	if err := c.Get(t.Context(), "/v1/sandboxes/"+id+"/files/tmp/big", &got); err != nil || !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("%d bytes, %v", got.Len(), err)

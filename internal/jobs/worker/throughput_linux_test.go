@@ -16,6 +16,7 @@ import (
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/jobs"
 	"github.com/confine-run/confine/internal/jobs/jobstest"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/pool"
 	"github.com/confine-run/confine/status"
 )
@@ -91,9 +92,7 @@ func TestThroughput(t *testing.T) {
 			all = append(all, start(t, poolWord, alone{n / workersMany}))
 		}
 		for _, cmd := range all {
-			if err := cmd.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Wait())
 		}
 		return time.Since(began)
 	}
@@ -124,9 +123,7 @@ func TestThroughput(t *testing.T) {
 	queued("warm", min(n, 200))
 	traffic := func() (messages, bytes int64) {
 		v, err := server.Varz(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return v.InMsgs + v.OutMsgs, v.InBytes + v.OutBytes
 	}
 	messages, bytes := int64(0), int64(0)

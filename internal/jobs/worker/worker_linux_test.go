@@ -17,6 +17,7 @@ import (
 	"github.com/confine-run/confine/internal/filetree"
 	"github.com/confine-run/confine/internal/jobs"
 	"github.com/confine-run/confine/internal/jobs/jobstest"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -173,9 +174,7 @@ func TestAJobThatIsCancelledEndsBeforeThatIsSaid(t *testing.T) {
 	worker := s.begun(j).Worker
 	// Who can't write to its record doesn't end it.
 	nc, err := nats.Connect(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer nc.Close()
 	if _, err := nc.Request("confine.worker."+worker, []byte(j.Key.String()), 10*time.Second); err != nil {
 		t.Fatal(err)
@@ -229,14 +228,10 @@ func TestAWorkerThatEndsWaitsAndGivesBack(t *testing.T) {
 	s.submit(short, long)
 	s.begun(short)
 	s.begun(long)
-	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Process.Signal(syscall.SIGTERM))
 	later := s.ticking("later", 0, 1)
 	s.submit(later)
-	if err := first.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Wait())
 	if r := s.ended(short.Key); r.State != jobs.Done || r.Attempt != 1 {
 		t.Errorf("%+v", r)
 	}
@@ -285,9 +280,7 @@ func TestAMessageThatComesTooEarlyStartsNothing(t *testing.T) {
 	nc, _ := nats.Connect(s.url)
 	defer nc.Close()
 	acks, err := nc.SubscribeSync("$JS.ACK.>") // workers say that they have it yet
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	j := s.ticking("early", 0, 150)
 	s.submit(j)
 	s.begun(j)
@@ -296,9 +289,7 @@ func TestAMessageThatComesTooEarlyStartsNothing(t *testing.T) {
 		if err != nil {
 			break // it has ended
 		}
-		if err := nc.Publish(m.Subject, []byte("-NAK")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, nc.Publish(m.Subject, []byte("-NAK")))
 	}
 	r := s.ended(j.Key)
 	if starts, ends := s.apart("early", 0); r.State != jobs.Done || r.Attempt != 1 || starts != 1 || ends != 1 {
@@ -432,17 +423,13 @@ func TestInputsAndOutputs(t *testing.T) {
 	s := set(t, jobstest.Inside(t))
 	hire(t, hired{URL: s.url})
 	in := t.TempDir()
-	if err := os.WriteFile(filepath.Join(in, "n"), []byte("41\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(in, "n"), []byte("41\n"), 0o644))
 	j := s.job("files", 0, `mkdir -p out/deep; echo $(($(cat n)+1)) >out/deep/answer; ln -s /etc/passwd out/link; mkfifo out/fifo; echo no >other`)
 	j.Input, j.Output = s.input(in), []string{"out/**"}
 	gone, bad := s.job("gone", 0, "true"), s.job("bad", 0, "true")
 	gone.Input = strings.Repeat("0", 64)
 	evil := t.TempDir()
-	if err := os.Symlink("/", filepath.Join(evil, "up")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/", filepath.Join(evil, "up")))
 	bad.Input = s.input(evil)
 	s.submit(j, gone, bad)
 	r := s.ended(j.Key)
@@ -450,9 +437,7 @@ func TestInputsAndOutputs(t *testing.T) {
 		t.Fatalf("%+v %+v", r, r.Output)
 	}
 	spool, err := s.Fetch(t.Context(), t.TempDir(), r.Output.Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	to := t.TempDir()
 	root, _ := os.OpenRoot(to)
 	left, err := filetree.Unpack(filetree.Host(root), ".", spool.Reader(), true)
@@ -477,9 +462,7 @@ func TestRetryRunsOnceMore(t *testing.T) {
 	s.submit(j)
 	s.ended(j.Key)
 	s.empty()
-	if err := s.Retry(t.Context(), j.Key); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Retry(t.Context(), j.Key))
 	r := s.until(j.Key, "done again", func(r *jobs.Record) bool { return r.Run == 2 && r.State.Final() })
 	if starts, ends := s.apart("retry", 0); r.State != jobs.Done || starts != 2 || ends != 2 {
 		t.Errorf("%+v, %d, %d", r, starts, ends)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/seccomp"
 	"github.com/confine-run/confine/internal/seccomp/policyfile"
 )
@@ -16,9 +17,7 @@ func policy(t *testing.T, text string) *seccomp.Policy {
 		name = "p.json"
 	}
 	p, err := policyfile.Parse([]byte(text), name, policyfile.Target{Arch: "amd64", Kernel: policyfile.Kernel{Major: 6, Minor: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p
 }
 
@@ -29,9 +28,7 @@ func TestWhatShipsHasNoWarnings(t *testing.T) {
 		for _, arch := range []string{"amd64", "arm64"} {
 			for _, a := range []seccomp.Action{seccomp.ActionErrno, seccomp.ActionKill, seccomp.ActionLog} {
 				found, err := Check(seccomp.Builtin(name), a, arch)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				for _, f := range found {
 					if f.Level == Warning {
 						t.Errorf("%s %s %s: %+v", name, arch, a, f)
@@ -48,13 +45,9 @@ func TestEveryAttemptIsNoticed(t *testing.T) {
 	closed := policy(t, "[[rules]]\nnames = [\"execve\"]\naction = \"allow\"\n")
 	for _, arch := range []string{"amd64", "arm64"} {
 		allowed, err := Check(open, seccomp.ActionErrno, arch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		denied, err := Check(closed, seccomp.ActionErrno, arch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		tab, _ := seccomp.TableOf(arch)
 		has := func(found []Finding, try attempt) bool {
 			_, there := tab.Number(try.call)
@@ -92,9 +85,7 @@ func TestDodgedComparisonsAreNoticed(t *testing.T) {
 		{"default_action = \"allow\"\n", true, false}, // not needed
 	} {
 		found, err := Check(policy(t, c.text), seccomp.ActionErrno, "amd64")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		plain := slices.ContainsFunc(found, func(f Finding) bool { return f.What == "socket(AF_VSOCK, SOCK_STREAM, 0)" })
 		dodge := slices.ContainsFunc(found, func(f Finding) bool {
 			return f.What == "socket(AF_VSOCK, SOCK_STREAM, 0) with arg 0 = 0x100000028"
@@ -107,9 +98,7 @@ func TestDodgedComparisonsAreNoticed(t *testing.T) {
 
 func TestListing(t *testing.T) {
 	l, err := List(seccomp.Builtin("default"), seccomp.ActionKill, "amd64")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	call := func(name string) Call {
 		i := slices.IndexFunc(l.Calls, func(c Call) bool { return c.Name == name })
 		if i < 0 {
@@ -158,9 +147,7 @@ func TestComparing(t *testing.T) {
 		{"newer calls", "default_action = \"errno\"\n" + base, "default_action = \"errno\"\ndefault_errno = \"EIO\"\n" + base, "…", ""},
 	} {
 		d, err := Compare(policy(t, c.before), policy(t, c.after), seccomp.ActionErrno, "amd64")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got, example := "", ""
 		for _, change := range d.Changes {
 			got += change.Call + " " + string(change.Kind)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/seccomp"
 )
 
@@ -82,13 +83,9 @@ errno = "EROFS"
 names = ["keyctl"]
 action = "allow"
 `
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	p, err := Load(path, Target{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for call, want := range map[string]string{
 		"unlinkat": "errno EROFS no-unlink", "keyctl": "allow rule 2", "bpf": "refuse bpf", "read": "allow files",
 		"made_up": "errno ENOSYS unknown",
@@ -110,15 +107,11 @@ action = "allow"
 
 func TestPrintedPoliciesAreTheSamePolicy(t *testing.T) {
 	laid, err := seccomp.Builtin("strict").With(seccomp.Network, seccomp.SharedPIDs, seccomp.SupervisedNetwork, seccomp.WatchedFiles)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	odd, err := Parse([]byte("[[rules]]\nrule = \"a\\\"b\\n\"\nnames = [\"execve\"]\naction = \"allow\"\nreason = \"ü\\u0007\\\\\"\n"+
 		"[[rules]]\nnames = [\"read\"]\naction = \"log\"\nargs = [{ index = 1, op = \"ge\", width = 64, value = \"0xfffffffffffffffe\", mask = \"0xfffffffffffffffe\" }]\n"),
 		"odd\nname.toml", Target{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	errno, err := Parse([]byte("default_action = \"errno\"\ndefault_errno = \"EHWPOISON\"\n[[rules]]\nrule = \"x\"\nnames = [\"execve\"]\naction = \"allow\"\n"), "e.toml", Target{})
 	if err != nil || errno.Default.Errno != 133 {
 		t.Fatal(err)
@@ -142,9 +135,7 @@ func TestPrintedPoliciesAreTheSamePolicy(t *testing.T) {
 func TestDigestIsOfWhatIsDecided(t *testing.T) {
 	digest := func(text string) string {
 		p, err := Parse([]byte(text), "p.toml", Target{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return p.Digest()
 	}
 	base := digest("[[rules]]\nnames = [\"execve\", \"read\"]\naction = \"allow\"\n")
@@ -166,9 +157,7 @@ func TestDigestIsOfWhatIsDecided(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"default-2", "strict-2", "no-network-1"} {
 		text, err := os.ReadFile("../data/" + name + ".toml")
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		f.Add(text)
 	}
 	f.Add([]byte("extends = \"strict\"\n[[rules]]\nnames = [\"read\"]\naction = \"errno\"\nerrno = \"EIO\"\n[[rules.args]]\nindex = 0\nop = \"not_in\"\nvalues = [1, \"AF_UNIX\"]\nmask = 0xff\nwidth = 64\n"))
@@ -205,9 +194,7 @@ func TestShippedPoliciesAreThoseOfTheData(t *testing.T) {
 	}
 	for _, file := range files {
 		p, err := Load(file, Target{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		version := strings.TrimSuffix(filepath.Base(file), ".toml")
 		name, n := version[:strings.LastIndex(version, "-")], version[strings.LastIndex(version, "-")+1:]
 		rules := seccomp.Addition(name + "/" + n).Rules()

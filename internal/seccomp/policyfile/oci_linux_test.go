@@ -10,6 +10,7 @@ import (
 	moby "github.com/moby/profiles/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/seccomp"
 )
 
@@ -19,17 +20,13 @@ import (
 func follows(t *testing.T, profile *moby.Seccomp, on Target, most int) (through, refused int) {
 	t.Helper()
 	text, err := json.Marshal(profile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p, err := Parse(text, "profile.json", on)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	tab, err := seccomp.TableOf(on.Arch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, name := range tab.Calls() {
 		// Of the profile itself, so that a condition that was dropped is noticed.
 		all := argumentsAround(profile, name)
@@ -91,9 +88,7 @@ func TestMobysProfileDecidesAsItDoesForDocker(t *testing.T) {
 	}
 	// As it is shipped, byte for byte.
 	text, err := json.Marshal(moby.DefaultProfile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range []struct {
 		on   Target
 		call string
@@ -117,9 +112,7 @@ func TestMobysProfileDecidesAsItDoesForDocker(t *testing.T) {
 		{targets[0], "made_up", [6]uint64{}, "errno ENOSYS"},
 	} {
 		p, err := Parse(text, "moby.json", c.on)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := p.Decide(c.call, c.args).Under(seccomp.ActionErrno); got != c.want {
 			t.Errorf("%s %#x on %+v: %s, want %s", c.call, c.args, c.on, got, c.want)
 		}
@@ -134,9 +127,7 @@ func TestRandomProfiles(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		profile := randomProfile(r)
 		text, err := json.Marshal(profile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		on := targets[r.IntN(len(targets))]
 		_, err = Parse(text, "random.json", on)
 		switch {
@@ -223,9 +214,7 @@ func randomFilter(r *rand.Rand) *moby.Filter {
 
 func FuzzOCI(f *testing.F) {
 	text, err := json.Marshal(moby.DefaultProfile())
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	f.Add(text)
 	f.Add([]byte(docs))
 	for seed := range uint64(8) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/seccomp"
 )
 
@@ -114,9 +115,7 @@ func TestNoticesOfDockerProfiles(t *testing.T) {
 		"arm64": "",
 	} {
 		p, err := Parse([]byte(text), "p.json", Target{Arch: arch})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		want += `4:32 system call "opennat" is not known and stays refused; did you mean "openat"?|` +
 			"6:54 argument 0 is asked about more than once: one of the conditions of this entry is enough, as with runc|" +
 			"5:30 SCMP_ACT_KILL ends the whole process here, not one thread of it|"
@@ -135,13 +134,9 @@ func TestNoticesOfDockerProfiles(t *testing.T) {
 
 func TestProfilesAreReadForOneMachine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "docker.json")
-	if err := os.WriteFile(path, []byte(docs), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(docs), 0o600))
 	p, err := Load(path, Target{Arch: "amd64"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	laid, err := p.With(seccomp.SharedPIDs)
 	if err != nil || laid.Kind != "file" || laid.Version != "docker.json+shared-pids/2" {
 		t.Errorf("%+v, %v", laid, err)

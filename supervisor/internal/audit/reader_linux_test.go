@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // message is one of the kernel's; what its header says of its length is sometimes wrong.
@@ -21,18 +23,14 @@ func message(kind uint16, body []byte) []byte {
 func peers(t *testing.T) (near, kernel int) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = unix.Close(fds[1]) })
 	return fds[0], fds[1]
 }
 
 func send(t *testing.T, fd int, b []byte) {
 	t.Helper()
-	if err := unix.Send(fd, b, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Send(fd, b, 0))
 }
 
 // Close tells of what has come before, and of nothing else.
@@ -91,22 +89,16 @@ func TestTheSettingsAreAskedFor(t *testing.T) {
 		dir := t.TempDir()
 		socket := func(name string) (int, *unix.SockaddrUnix) {
 			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			t.Cleanup(func() { _ = unix.Close(fd) })
 			at := &unix.SockaddrUnix{Name: filepath.Join(dir, name)}
-			if err := unix.Bind(fd, at); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, unix.Bind(fd, at))
 			return fd, at
 		}
 		near, back := socket("n")
 		kernel, at := socket("k")
 		if c.reply != nil {
-			if err := unix.Sendto(kernel, c.reply, 0, back); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, unix.Sendto(kernel, c.reply, 0, back))
 		}
 		if on, err := ask(near, at); on != c.on || (err != nil) != c.fails {
 			t.Errorf("%s: %v, %v", name, on, err)

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -40,7 +41,7 @@ type looked struct {
 func opath(tb testing.TB, path string) int {
 	tb.Helper()
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	must(tb, err)
+	must.Do(tb, err)
 	tb.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
@@ -50,7 +51,7 @@ func watched(tb testing.TB, dir string, limits Limits) *run {
 	tb.Helper()
 	time.Sleep(20 * time.Millisecond) // the tick of times of files: what was made before is older
 	w, err := New([]int{opath(tb, dir)}, limits)
-	must(tb, err)
+	must.Do(tb, err)
 	r := &run{TB: tb, dir: dir, dog: w, hits: make(chan told, 4), stop: make(chan struct{}), done: make(chan error, 1)}
 	w.OnHit = func(c status.Capability, used int64) { r.hits <- told{c, used} }
 	w.found = func(grown amount) {
@@ -156,10 +157,10 @@ func surveyOf(tb testing.TB, dirs ...string) survey {
 		fds = append(fds, opath(tb, dir))
 	}
 	f, err := newForest(fds)
-	must(tb, err)
+	must.Do(tb, err)
 	defer f.close()
 	s, err := f.walk(order{})
-	must(tb, err)
+	must.Do(tb, err)
 	return s
 }
 
@@ -170,13 +171,13 @@ func put(tb testing.TB, path string, size int) {
 	for i := range text {
 		text[i] = byte(i%251) + 1
 	}
-	must(tb, os.WriteFile(path, text, 0o644))
+	must.Do(tb, os.WriteFile(path, text, 0o644))
 }
 
 func mkdir(tb testing.TB, path ...string) string {
 	tb.Helper()
 	dir := filepath.Join(path...)
-	must(tb, os.MkdirAll(dir, 0o755))
+	must.Do(tb, os.MkdirAll(dir, 0o755))
 	return dir
 }
 
@@ -195,13 +196,13 @@ func plant(tb testing.TB, dir string, n int) {
 func descriptors(tb testing.TB) int {
 	tb.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
-	must(tb, err)
+	must.Do(tb, err)
 	return len(list)
 }
 
 func blocks(tb testing.TB, path string) int64 {
 	tb.Helper()
 	var st unix.Stat_t
-	must(tb, unix.Lstat(path, &st))
+	must.Do(tb, unix.Lstat(path, &st))
 	return st.Blocks * 512
 }

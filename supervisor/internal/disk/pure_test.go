@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -95,13 +96,13 @@ func (f *fake) level() (level, error) {
 func live(t *testing.T, f *fake, limits Limits, d time.Duration) (hits []told) {
 	t.Helper()
 	w, err := newWatchdog(f, limits)
-	must(t, err)
+	must.Do(t, err)
 	f.now = time.Unix(1000, 0)
 	w.now = func() time.Time { return f.now }
 	w.OnHit = func(c status.Capability, used int64) { hits = append(hits, told{c, used}) }
 	for end := f.now.Add(d); f.now.Before(end); {
 		wait, err := w.step(nil)
-		must(t, err)
+		must.Do(t, err)
 		f.now = f.now.Add(wait)
 	}
 	return hits
@@ -167,7 +168,7 @@ func TestAHugeTreeIsJudgedByItsFileSystem(t *testing.T) {
 	}
 	f = &fake{found: []survey{{}}, fail: errTooBig, lost: level{noBytes: true}}
 	w, err := newWatchdog(f, Limits{Bytes: 1})
-	must(t, err)
+	must.Do(t, err)
 	if _, err := w.step(nil); !errors.Is(err, errTooBig) {
 		t.Errorf("neither can be had: %v", err)
 	}
@@ -181,12 +182,5 @@ func TestUnreadableDirectoriesAreJudgedByTheFileSystem(t *testing.T) {
 	f = &fake{found: []survey{{obscured: true}}, perLook: amount{bytes: 10}}
 	if hits := live(t, f, Limits{Bytes: 1000}, 100*time.Second); len(hits) != 1 {
 		t.Errorf("from the start: %v", hits)
-	}
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -18,12 +19,12 @@ func TestAFastWriterIsCaught(t *testing.T) {
 			plant(t, dir, before)
 			r := watched(t, dir, Limits{Bytes: limit}).begin()
 			f, err := os.Create(dir + "/big")
-			must(t, err)
+			must.Do(t, err)
 			defer f.Close()
 			chunk, written := make([]byte, mib), int64(0)
 			for len(r.hits) == 0 && written < most {
 				n, err := f.Write(chunk)
-				must(t, err)
+				must.Do(t, err)
 				written += int64(n)
 			}
 			h := r.hit(status.Disk)
@@ -74,9 +75,9 @@ func TestRemovedFilesGiveRoom(t *testing.T) {
 	r := watched(t, dir, Limits{Bytes: 12 * mib}).begin().baseline()
 	put(t, dir+"/new", 6*mib)
 	r.until("growth", func(l looked) bool { return l.grown.bytes >= 6*mib })
-	must(t, os.Remove(dir+"/new"))
+	must.Do(t, os.Remove(dir+"/new"))
 	r.until("the file gone again", func(l looked) bool { return l.grown.bytes < mib && l.grown.files == 0 })
-	must(t, os.Remove(dir+"/before"))
+	must.Do(t, os.Remove(dir+"/before"))
 	r.until("less than at the start", func(l looked) bool { return l.grown.bytes < -7*mib && l.grown.files == -1 })
 	put(t, dir+"/another", 18*mib)
 	r.until("the room taken", func(l looked) bool { return l.grown.bytes >= 9*mib })
@@ -107,8 +108,8 @@ func TestTheLastMomentIsLookedAt(t *testing.T) {
 			put(t, filepath.Join(dir, name+strconv.Itoa(i)), mib)
 		}
 		close(r.stop)
-		must(t, r.dog.Run(r.stop)) // there was no time for anything else
-		must(t, r.dog.Close())
+		must.Do(t, r.dog.Run(r.stop)) // there was no time for anything else
+		must.Do(t, r.dog.Close())
 		want := 0
 		for _, l := range []int64{limits.Bytes, limits.Files} {
 			if l > 0 {
@@ -166,13 +167,13 @@ func TestADirectoryMadeUnreadableHidesNothing(t *testing.T) {
 			t.Cleanup(func() { _ = os.Chmod(hidden, 0o755) })
 			put(t, hidden+"/small", 0)
 			f, err := os.Create(hidden + "/big")
-			must(t, err)
+			must.Do(t, err)
 			defer f.Close()
-			must(t, os.Chmod(hidden, mode))
+			must.Do(t, os.Chmod(hidden, mode))
 			chunk := make([]byte, mib)
 			for range 64 {
 				_, err := f.Write(chunk)
-				must(t, err)
+				must.Do(t, err)
 			}
 			r.hit(status.Disk)
 			r.end()
@@ -183,18 +184,18 @@ func TestADirectoryMadeUnreadableHidesNothing(t *testing.T) {
 // Its name gives it back no room, and nobody has to write past the limit at once.
 func TestARemovedFileThatAProcessHasOpenCounts(t *testing.T) {
 	dir, proc := t.TempDir(), t.TempDir()
-	must(t, os.Symlink("/proc/self", proc+"/1"))
+	must.Do(t, os.Symlink("/proc/self", proc+"/1"))
 	old, err := os.Create(dir + "/old")
-	must(t, err)
+	must.Do(t, err)
 	defer old.Close()
 	r := watched(t, dir, Limits{Bytes: 16 * mib})
 	r.dog.CountOpen(opath(t, proc))
 	r.begin().baseline()
-	must(t, os.Remove(dir+"/old"))
+	must.Do(t, os.Remove(dir+"/old"))
 	chunk := make([]byte, mib)
 	for range 64 {
 		_, err := old.Write(chunk)
-		must(t, err)
+		must.Do(t, err)
 	}
 	if h := r.hit(status.Disk); h.used < 16*mib {
 		t.Errorf("told of %d bytes", h.used)
@@ -205,12 +206,12 @@ func TestARemovedFileThatAProcessHasOpenCounts(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	dir := t.TempDir()
 	empty, err := Measure(opath(t, dir))
-	must(t, err)
+	must.Do(t, err)
 	sub := filepath.Join(dir, "a", "b")
-	must(t, os.MkdirAll(sub, 0o755))
-	must(t, os.WriteFile(filepath.Join(sub, "f"), make([]byte, 2*mib), 0o644))
-	must(t, os.Link(filepath.Join(sub, "f"), filepath.Join(dir, "again")))
-	must(t, os.Symlink("/", filepath.Join(dir, "root")))
+	must.Do(t, os.MkdirAll(sub, 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(sub, "f"), make([]byte, 2*mib), 0o644))
+	must.Do(t, os.Link(filepath.Join(sub, "f"), filepath.Join(dir, "again")))
+	must.Do(t, os.Symlink("/", filepath.Join(dir, "root")))
 	if got, err := Measure(opath(t, dir)); err != nil || got-empty < 2*mib || got-empty > 3*mib {
 		t.Errorf("%d more bytes, %v", got-empty, err)
 	}

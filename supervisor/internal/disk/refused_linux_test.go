@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // treeOf is a forest of one directory, as if the run had begun at start.
 func treeOf(t *testing.T, dir string, start unix.StatxTimestamp) *forest {
 	t.Helper()
 	f, err := newForest([]int{opath(t, dir)})
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = f.close() })
 	f.start = start
 	return f
@@ -60,7 +62,7 @@ func TestAClosedDirectoryIsWalkedPast(t *testing.T) {
 		dir := t.TempDir()
 		put(t, mkdir(t, dir, "sub")+"/hidden", 0)
 		put(t, dir+"/seen", 0)
-		must(t, unix.Chmod(dir+"/sub", mode))
+		must.Do(t, unix.Chmod(dir+"/sub", mode))
 		t.Cleanup(func() { _ = unix.Chmod(dir+"/sub", 0o700) })
 		for start, obscured := range map[unix.StatxTimestamp]bool{longAgo: mode != 0o700, later: false} {
 			s, err := treeOf(t, dir, start).walk(order{})

@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestEachInodeCountsOnce(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir+"/one", mib)
-	must(t, os.Link(dir+"/one", dir+"/two"))
-	must(t, os.Link(dir+"/one", mkdir(t, dir, "sub")+"/three"))
+	must.Do(t, os.Link(dir+"/one", dir+"/two"))
+	must.Do(t, os.Link(dir+"/one", mkdir(t, dir, "sub")+"/three"))
 	s := surveyOf(t, dir)
 	want := blocks(t, dir) + blocks(t, dir+"/sub") + blocks(t, dir+"/one")
 	if s.all.files != 3 || s.all.bytes != want {
@@ -32,19 +34,19 @@ func TestEachInodeCountsOnce(t *testing.T) {
 
 func TestAHoleCostsNothingAndAPreallocationDoes(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.WriteFile(dir+"/hole", nil, 0o644))
-	must(t, os.Truncate(dir+"/hole", 1<<40))
+	must.Do(t, os.WriteFile(dir+"/hole", nil, 0o644))
+	must.Do(t, os.Truncate(dir+"/hole", 1<<40))
 	if s := surveyOf(t, dir); s.all.bytes > mib {
 		t.Errorf("a hole: %d bytes", s.all.bytes)
 	}
 	f, err := os.Create(dir + "/reserved")
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 8*mib)
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		t.Skip("no fallocate here")
 	}
-	must(t, err)
+	must.Do(t, err)
 	if s := surveyOf(t, dir); s.all.bytes < 8*mib {
 		t.Errorf("blocks beyond the end of a file: %d bytes", s.all.bytes)
 	}
@@ -56,7 +58,7 @@ func TestNoLinkIsFollowed(t *testing.T) {
 	for name, to := range map[string]string{
 		"self": "self", "up": "..", "here": ".", "out": outside, "big": outside + "/big", "a": "b", "b": "a", "root": "/",
 	} {
-		must(t, os.Symlink(to, filepath.Join(dir, name)))
+		must.Do(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
 	if s := surveyOf(t, dir); s.all.files != 9 || s.all.bytes > mib {
 		t.Errorf("%+v", s.all)
@@ -74,11 +76,11 @@ func TestAnyDepthIsWalkedWithFewDescriptors(t *testing.T) {
 	bottom := deepen(t, dir, depth)
 	put(t, "/proc/self/fd/"+strconv.Itoa(bottom)+"/file", mib)
 	var was unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
+	must.Do(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
 	few := was
 	few.Cur = 200
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
-	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was)) }()
+	must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
+	defer func() { must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was)) }()
 	before := descriptors(t)
 	s := surveyOf(t, dir)
 	if s.all.files != 2*depth+2 || s.all.bytes < mib || s.obscured {
@@ -93,13 +95,13 @@ func TestAnyDepthIsWalkedWithFewDescriptors(t *testing.T) {
 // deepen makes directories in each other, with a sibling "z" beside each, and gives the last one.
 func deepen(tb testing.TB, dir string, depth int) int {
 	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(tb, err)
+	must.Do(tb, err)
 	for range depth {
-		must(tb, unix.Mkdirat(fd, "a", 0o755))
-		must(tb, unix.Mkdirat(fd, "z", 0o755))
+		must.Do(tb, unix.Mkdirat(fd, "a", 0o755))
+		must.Do(tb, unix.Mkdirat(fd, "z", 0o755))
 		next, err := unix.Openat(fd, "a", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		must(tb, err)
-		must(tb, unix.Close(fd))
+		must.Do(tb, err)
+		must.Do(tb, unix.Close(fd))
 		fd = next
 	}
 	tb.Cleanup(func() { _ = unix.Close(fd) })
@@ -188,7 +190,7 @@ func TestNothingLeadsOutDuringAWalk(t *testing.T) {
 		}
 	}()
 	f, err := newForest([]int{opath(t, dir)})
-	must(t, err)
+	must.Do(t, err)
 	defer f.close()
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
 		s, err := f.walk(order{})
@@ -207,10 +209,10 @@ func TestAWalkLeavesNoTrace(t *testing.T) {
 	dir := t.TempDir()
 	sub := mkdir(t, dir, "sub")
 	long := time.Now().Add(-48 * time.Hour)
-	must(t, os.Chtimes(sub, long, long))
+	must.Do(t, os.Chtimes(sub, long, long))
 	surveyOf(t, dir)
 	var st unix.Stat_t
-	must(t, unix.Stat(sub, &st))
+	must.Do(t, unix.Stat(sub, &st))
 	if got := time.Unix(st.Atim.Unix()); !got.Equal(long) {
 		t.Errorf("atime is %v, was %v", got, long)
 	}
@@ -220,7 +222,7 @@ func TestTooManyEntriesAreNotWalked(t *testing.T) {
 	dir := t.TempDir()
 	plant(t, dir, 2000)
 	f, err := newForest([]int{opath(t, dir)})
-	must(t, err)
+	must.Do(t, err)
 	defer f.close()
 	f.max = 1000
 	before := descriptors(t)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/hostfs"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/plan"
 )
 
@@ -30,38 +31,26 @@ func removeAbsent(paths, clear []string) (removed, left []string) {
 
 func TestRemoveAbsent(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	outside := filepath.Join(dir, "outside")
 	tree := filepath.Join(dir, "tree")
 	for _, d := range []string{outside, filepath.Join(tree, ".vscode", "deep", "er"), filepath.Join(tree, "locked")} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(d, 0o755))
 	}
 	write := func(path string) string {
 		t.Helper()
-		if err := os.WriteFile(path, []byte("x"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte("x"), 0o644))
 		return path
 	}
 	kept := write(filepath.Join(outside, "hooks"))
 	write(filepath.Join(tree, ".envrc"))
 	write(filepath.Join(tree, ".vscode", "deep", "er", "tasks.json"))
 	write(filepath.Join(tree, "locked", "file"))
-	if err := os.Chmod(filepath.Join(tree, "locked"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Join(tree, "locked"), 0))
 	// A directory on the way became a link out of the tree.
-	if err := os.Symlink(outside, filepath.Join(tree, ".git")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(outside, filepath.Join(tree, ".git")))
 	// The protected file itself became a link: the link goes, not what it names.
-	if err := os.Symlink(kept, filepath.Join(tree, ".bashrc")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(kept, filepath.Join(tree, ".bashrc")))
 	paths := []string{".envrc", ".vscode", "locked", ".git/hooks", ".bashrc", "never-there", "no/such/dir"}
 	for i, p := range paths {
 		paths[i] = filepath.Join(tree, p)
@@ -87,30 +76,18 @@ func TestRemoveAbsent(t *testing.T) {
 // A target runs as the caller, and can take permissions away.
 func TestRemoveAbsentWhereATargetStoodInTheWay(t *testing.T) {
 	tree, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	deep := filepath.Join(tree, ".vscode", strings.Repeat("d/", 300), "task")
-	if err := os.MkdirAll(deep, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(tree, ".envrc"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(deep, 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(tree, ".envrc"), nil, 0o600))
 	for _, d := range []string{filepath.Join(tree, ".vscode", "d"), filepath.Join(tree, ".vscode"), tree} {
-		if err := os.Chmod(d, 0o555); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(d, 0o555))
 	}
 	t.Cleanup(func() { os.Chmod(tree, 0o755) })
 	// Far fewer descriptors than levels.
 	var old unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
+	must.Do(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: old.Max}))
 	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &old)
 	want := []string{filepath.Join(tree, ".envrc"), filepath.Join(tree, ".vscode")}
 	removed, left := removeAbsent(want, nil)
@@ -129,22 +106,14 @@ func TestRemoveAbsentWhereATargetStoodInTheWay(t *testing.T) {
 // What leads to a protected path must not lead elsewhere.
 func TestRemoveAbsentTakesAwayWhatLeadsAround(t *testing.T) {
 	tree, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	in := func(name string) string { return filepath.Join(tree, name) }
 	for _, d := range []string{"x/hooks", ".real"} {
-		if err := os.MkdirAll(in(d), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(in(d), 0o755))
 	}
-	if err := os.Symlink("x", in(".config")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("x", in(".config")))
 	for _, f := range []string{".git", "x/fish", ".real/hooks"} {
-		if err := os.WriteFile(in(f), []byte("gitdir: x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(in(f), []byte("gitdir: x"), 0o600))
 	}
 	paths := []string{in(".config/fish"), in(".git/config"), in(".real/hooks"), in(".none/x")}
 	clear := []string{in(".config"), in(".git"), in(".real"), in(".none")}
@@ -163,14 +132,10 @@ func TestRemoveAbsentTakesAwayWhatLeadsAround(t *testing.T) {
 // name that it could have taken.
 func TestRemoveAbsentRemovesAnyTree(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	hooks := filepath.Join(top, "hooks")
 	for i := range 60 {
@@ -210,27 +175,19 @@ func TestRemoveAbsentRemovesAnyTree(t *testing.T) {
 // It is as closed as before then.
 func TestRemoveAbsentOpensWhatWasClosed(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	tree := filepath.Join(top, "tree")
 	dirs := []string{tree, filepath.Join(tree, ".git"), filepath.Join(tree, ".config", "fish")}
 	for _, d := range dirs {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(d, 0o755))
 	}
 	paths := []string{filepath.Join(tree, ".envrc"), filepath.Join(tree, ".git", "hooks"), filepath.Join(tree, ".config", "fish", "config.fish")}
 	for _, p := range paths {
-		if err := os.WriteFile(p, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(p, nil, 0o644))
 	}
 	modes := []os.FileMode{0, 0o111, 0o400}
 	for i := range dirs {
-		if err := os.Chmod(dirs[len(dirs)-1-i], modes[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(dirs[len(dirs)-1-i], modes[i]))
 	}
 	t.Cleanup(func() { _ = os.Chmod(tree, 0o700) })
 	removed, left := removeAbsent(append([]string{filepath.Join(tree, ".mvn", "jvm.config")}, paths...), nil)
@@ -243,28 +200,20 @@ func TestRemoveAbsentOpensWhatWasClosed(t *testing.T) {
 		if err != nil || fi.Mode().Perm() != modes[len(dirs)-1-i] {
 			t.Errorf("%s: %v, want mode %o", d, fi.Mode(), modes[len(dirs)-1-i])
 		}
-		if err := os.Chmod(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(d, 0o700))
 	}
 }
 
 // What stands where something protected stood is told from it by its number and its birth: numbers are used again.
 func TestWhatTookTheProtectedPlaceIsRenamed(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var list []plan.Covered
 	for _, name := range []string{"same", "changed", "gone", "replaced", "reborn", "way", "link"} {
 		at := filepath.Join(dir, name)
-		if err := os.WriteFile(at, []byte("x"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(at, []byte("x"), 0o644))
 		f, err := hostfs.This().Lstat(at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c := plan.Covered{Path: at, Dev: f.Dev, Ino: f.Ino, Born: f.Born}
 		switch name {
 		case "changed":
@@ -284,9 +233,7 @@ func TestWhatTookTheProtectedPlaceIsRenamed(t *testing.T) {
 				err = os.Symlink("way", at)
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		list = append(list, c)
 	}
 	r := Remains{uid: uint32(os.Getuid()), gid: uint32(os.Getgid())}

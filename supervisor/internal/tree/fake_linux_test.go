@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // fakeProc is a directory that looks like the proc of a pid namespace.
@@ -22,7 +24,7 @@ type fakeProc struct {
 func newFakeProc(t *testing.T) *fakeProc {
 	f := &fakeProc{T: t, dir: t.TempDir()}
 	fd, err := unix.Open(f.dir, flagsDir, 0)
-	must(t, err)
+	must.Do(t, err)
 	f.tree = newTree(fd, 1)
 	t.Cleanup(func() { f.tree.Close() })
 	f.put(stat{pid: 1, state: 'S', threads: 6, utime: 500, stime: 500, rss: 1000})
@@ -42,9 +44,7 @@ func (f *fakeProc) put(s stat, rollup ...int) {
 		s.start = int64(s.pid)
 	}
 	dir := filepath.Join(f.dir, strconv.Itoa(int(s.pid)))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, os.MkdirAll(dir, 0o755))
 	f.write(filepath.Join(dir, "stat"), statLine(s, fmt.Sprintf("p%d", s.pid)))
 	for _, kb := range rollup {
 		f.write(filepath.Join(dir, "smaps_rollup"), fmt.Sprintf("Rss: 1 kB\nPss: %8d kB\n", kb))
@@ -53,26 +53,20 @@ func (f *fakeProc) put(s stat, rollup ...int) {
 
 func (f *fakeProc) write(name, text string) {
 	f.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, os.WriteFile(name, []byte(text), 0o644))
 }
 
 func (f *fakeProc) remove(pids ...int) {
 	f.Helper()
 	for _, pid := range pids {
-		if err := os.RemoveAll(filepath.Join(f.dir, strconv.Itoa(pid))); err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, os.RemoveAll(filepath.Join(f.dir, strconv.Itoa(pid))))
 	}
 }
 
 func (f *fakeProc) sample(above int64) Sample {
 	f.Helper()
 	s, err := f.tree.Sample(Need{PSSAbove: above})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	return s
 }
 
@@ -280,7 +274,7 @@ func TestDescendantsByTheirParents(t *testing.T) {
 
 func TestNewRefusesWhatIsNoProc(t *testing.T) {
 	fd, err := unix.Open(t.TempDir(), flagsDir, 0)
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Close(fd)
 	if _, err := New(fd); !errors.Is(err, unix.ENOTDIR) {
 		t.Errorf("a temporary directory: %v", err)
@@ -354,7 +348,7 @@ func TestSamplesGoOnWhilePSSIsMeasured(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	must(t, unix.Mkfifo(rollup, 0o600))
+	must.Do(t, unix.Mkfifo(rollup, 0o600))
 	look := func(rss int64) Sample {
 		t.Helper()
 		f.put(stat{pid: 2, ppid: 1, rss: rss})
@@ -397,7 +391,7 @@ func TestDescriptorsAreThoseOfTheProcessWithTheMost(t *testing.T) {
 	f.put(stat{pid: 5, ppid: 1}) // nobody may look into it
 	for pid, n := range map[int]int{1: 30, 2: 3, 3: 12, 4: 20} {
 		dir := filepath.Join(f.dir, strconv.Itoa(pid), "fd")
-		must(t, os.Mkdir(dir, 0o755))
+		must.Do(t, os.Mkdir(dir, 0o755))
 		for i := range n {
 			f.write(filepath.Join(dir, strconv.Itoa(i)), "")
 		}

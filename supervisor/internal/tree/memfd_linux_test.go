@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func mebibytes(text string) int {
@@ -140,13 +142,9 @@ func TestAFileOfTheScratchThatIsMappedCountsOnce(t *testing.T) {
 func (f *fakeProc) memfd(size int64) (link string) {
 	f.Helper()
 	fd, err := unix.MemfdCreate("fake", unix.MFD_CLOEXEC)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	f.Cleanup(func() { unix.Close(fd) })
-	if err := unix.Fallocate(fd, 0, 0, size); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, unix.Fallocate(fd, 0, 0, size))
 	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)
 }
 
@@ -154,13 +152,9 @@ func (f *fakeProc) memfd(size int64) (link string) {
 func (f *fakeProc) hold(pid int, links ...string) {
 	f.Helper()
 	dir := filepath.Join(f.dir, strconv.Itoa(pid), "fd")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, os.Mkdir(dir, 0o755))
 	for i, link := range links {
-		if err := os.Symlink(link, filepath.Join(dir, strconv.Itoa(i))); err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, os.Symlink(link, filepath.Join(dir, strconv.Itoa(i))))
 	}
 }
 
@@ -170,10 +164,10 @@ func TestOtherDescriptorsAreNotCountedAsMemfds(t *testing.T) {
 		f.put(stat{pid: pid, ppid: 1})
 	}
 	deleted, err := os.CreateTemp(t.TempDir(), "")
-	must(t, err)
+	must.Do(t, err)
 	defer deleted.Close()
-	must(t, fill(int(deleted.Fd()), 1))
-	must(t, os.Remove(deleted.Name()))
+	must.Do(t, fill(int(deleted.Fd()), 1))
+	must.Do(t, os.Remove(deleted.Name()))
 	one, two := f.memfd(1<<20), f.memfd(3<<20)
 	f.hold(1, f.memfd(64<<20)) // of the sandbox
 	f.hold(2, os.DevNull, "/proc/self/exe", one, one, "/nowhere")

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestTheWalkFindsWhatTheNamespaceHolds(t *testing.T) {
@@ -36,7 +38,7 @@ func TestTheWalkFindsWhatTheNamespaceHolds(t *testing.T) {
 	r.must(walk.Continue())
 	r.must(walk.Signal(unix.SIGKILL))
 	r.until("killed through the walk", func(s Sample) bool { return s.Processes == 0 })
-	must(t, r.cmd.Process.Kill())
+	must.Do(t, r.cmd.Process.Kill())
 	r.cmd.Wait()
 	if _, err := walk.Sample(Need{}); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("after the end: %v", err)
@@ -204,7 +206,7 @@ func TestASampleAllocatesNothing(t *testing.T) {
 	w := NewWatchdog(r.tree, Limits{CPU: time.Hour, Memory: 1 << 20, Tasks: 1000, CPUPercent: 1000})
 	w.memHit = true
 	w.start()
-	if n := testing.AllocsPerRun(100, func() { _, err := w.step(); must(t, err) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _, err := w.step(); must.Do(t, err) }); n != 0 {
 		t.Errorf("%v allocations of the watchdog", n)
 	}
 }

@@ -241,10 +241,3 @@ func TestRunEndsWithPID1AndFailsWithTheTree(t *testing.T) {
 		t.Errorf("proc unreadable: %v", err)
 	}
 }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
