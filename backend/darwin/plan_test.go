@@ -3,7 +3,9 @@ package darwin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,6 +46,7 @@ func accepting(t *testing.T, name string) *config.Policy {
 
 // TestPlansOfProfiles holds what becomes of each built-in profile, line by line, and that of the text of its sandbox.
 func TestPlansOfProfiles(t *testing.T) {
+	texts := map[string]string{}
 	for _, name := range config.Profiles() {
 		policy, err := config.Profile(name)
 		must.Do(t, err)
@@ -67,16 +70,16 @@ func TestPlansOfProfiles(t *testing.T) {
 		profile, params := p.profile.Text("", "own")
 		_, rules, _ := strings.Cut(profile, "(global-name (param \"OWN\")))\n")
 		rules = strings.ReplaceAll(rules, "\n\n", "\n")
-		text, err := json.MarshalIndent(struct {
-			Plan    *Plan
-			Environ []string
-			Ledger  status.Ledger
-			Refused string
-			Profile []string
-		}{p, p.environ("/private/var/folders/ab/cd/T/confine-x", port), p.Ledger(), refused, spelt(rules, params)}, "", "\t")
+		plan, err := json.MarshalIndent(p, "", "\t")
 		must.Do(t, err)
-		golden.Check(t, "testdata/"+name+".json", string(text)+"\n")
+		lines := append([]string{string(plan)}, p.environ("/private/var/folders/ab/cd/T/confine-x", port)...)
+		for _, c := range slices.Sorted(maps.Keys(p.Ledger())) {
+			lines = append(lines, fmt.Sprintf("%s: %+v", c, p.Ledger()[c]))
+		}
+		lines = append(append(lines, refused), spelt(rules, params)...)
+		texts[name] = strings.Join(lines, "\n") + "\n"
 	}
+	golden.CheckAlike(t, "testdata", "default", texts)
 }
 
 // spelt are rules with their paths, but for those of what is protected in a tree, which are a list of names.
