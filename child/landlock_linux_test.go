@@ -14,6 +14,7 @@ import (
 	"github.com/confine-run/confine/child/internal/target"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 )
 
 const (
@@ -24,9 +25,7 @@ const (
 func needsLandlock(t testing.TB) {
 	t.Helper()
 	if ok, err := host.Has("landlock"); err != nil || !ok {
-		if err := host.MustRun("landlock"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, host.MustRun("landlock"))
 		t.Skip("no Landlock")
 	}
 }
@@ -61,9 +60,7 @@ func restricted(t *testing.T, l handoff.Landlock, do func()) error {
 func rule(t testing.TB, path string, access uint64) handoff.LandlockRule {
 	t.Helper()
 	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Lstat(path, &st))
 	return handoff.LandlockRule{Path: path, Dev: uint64(st.Dev), Ino: st.Ino, Access: access}
 }
 
@@ -71,12 +68,8 @@ func TestRulesetHolds(t *testing.T) {
 	needsLandlock(t)
 	dir := canonical(t)
 	for _, name := range []string{"in", "out"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name, "f"), []byte("x"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(dir, name, "f"), []byte("x"), 0o644))
 	}
 	in, out := filepath.Join(dir, "in", "f"), filepath.Join(dir, "out", "f")
 	open := func(path string, flags int) error {
@@ -94,9 +87,7 @@ func TestRulesetHolds(t *testing.T) {
 	}
 	l := handoff.Landlock{HandledFS: fsRead | fsWrite, Rules: []handoff.LandlockRule{rule(t, filepath.Dir(in), fsRead)}}
 	var got [4]error
-	if err := restricted(t, l, func() { got = tries() }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, restricted(t, l, func() { got = tries() }))
 	if want := [4]error{nil, unix.EACCES, unix.EACCES, unix.EACCES}; got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -106,9 +97,7 @@ func TestRulesetHolds(t *testing.T) {
 func canonical(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return dir
 }
 
@@ -117,13 +106,9 @@ func TestRulesetIsForWhatThePlanResolved(t *testing.T) {
 	dir := canonical(t)
 	file, other, link := filepath.Join(dir, "file"), filepath.Join(dir, "other"), filepath.Join(dir, "link")
 	for _, f := range []string{file, other} {
-		if err := os.WriteFile(f, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(f, nil, 0o644))
 	}
-	if err := os.Symlink(dir, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(dir, link))
 	replaced := rule(t, other, fsWrite)
 	replaced.Path = file
 	behindLink := rule(t, file, fsWrite)
@@ -175,17 +160,13 @@ func BenchmarkRuleset(b *testing.B) {
 		l := handoff.Landlock{HandledFS: fsRead | fsWrite}
 		for i := range n {
 			sub := filepath.Join(dir, "directory", strconv.Itoa(i))
-			if err := os.MkdirAll(sub, 0o755); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, os.MkdirAll(sub, 0o755))
 			l.Rules = append(l.Rules, rule(b, sub, fsRead))
 		}
 		s := &state{box: &handoff.Box{Landlock: l}}
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				if err := s.makeRuleset(); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, s.makeRuleset())
 				_ = unix.Close(s.starter.Ruleset)
 			}
 		})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -73,9 +74,7 @@ func (f *full) Write(b []byte) (int, error) {
 
 func TestTheErrorOfAWriterIsGiven(t *testing.T) {
 	box, err := confine.Open(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer box.Close()
 	for name, command := range map[string]func(string, ...string) *confine.Cmd{"of a run": confine.Command, "in a sandbox": box.Command} {
 		cmd := command("echo", "hello")
@@ -96,9 +95,7 @@ func TestTheErrorOfAWriterIsGiven(t *testing.T) {
 
 func TestKillLeavesNothing(t *testing.T) {
 	cmd := confine.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	if err := cmd.Process.Kill(); err != nil {
 		t.Error(err)
 	}
@@ -116,9 +113,7 @@ func TestSignalsReachARun(t *testing.T) {
 	cmd := confine.Command("sh", "-c", "trap 'echo heard; exit 9' USR1; echo ready; while :; do sleep 0.05; done")
 	out, in := io.Pipe()
 	cmd.Stdout = in
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	lines := bufio.NewReader(out)
 	if line, err := lines.ReadString('\n'); line != "ready\n" {
 		t.Fatal(line, err)
@@ -139,9 +134,7 @@ func TestARunHasATerminalOfTheSizeThatIsAsked(t *testing.T) {
 	in, keys := io.Pipe()
 	screen, out := io.Pipe()
 	cmd.Stdin, cmd.Stdout, cmd.TTY = in, out, &confine.WinSize{Rows: 17, Cols: 71}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	lines := bufio.NewReader(screen)
 	if line, err := lines.ReadString('\n'); line != "17 71\r\n" {
 		t.Fatal(line, err)
@@ -200,18 +193,14 @@ func TestASandboxTellsWhatWasWrittenToItsOverlay(t *testing.T) {
 	policy := confine.Default()
 	policy.Filesystem.Workdir, policy.AllowPartial = "overlay", []string{"all"}
 	box, err := confine.Open(t.Context(), policy, confine.WithDir(dir), confine.WithCommand("sh"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for range 2 {
 		if _, err := box.Command("sh", "-c", "echo x >>made").Run(); err != nil {
 			t.Error(err)
 		}
 	}
 	r, err := box.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if box.Ledger()[status.Overlay].Effective && (r.Changes == nil || r.Changes.Counts.Added != 1) {
 		t.Errorf("%+v", r.Changes)
 	}
@@ -220,9 +209,7 @@ func TestASandboxTellsWhatWasWrittenToItsOverlay(t *testing.T) {
 func TestManyRunsLeaveNoDescriptors(t *testing.T) {
 	list := func() (open []string) {
 		names, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, n := range names {
 			to, _ := os.Readlink("/proc/self/fd/" + n.Name())
 			open = append(open, n.Name()+" "+to)
@@ -253,13 +240,9 @@ func TestFilesOfASandboxAreItsUsers(t *testing.T) {
 	policy := confine.Default()
 	policy.User = &confine.User{UID: 12345, GID: 12346}
 	box, err := confine.Open(t.Context(), policy, confine.WithCommand("sh"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer box.Close()
-	if err := errors.Join(box.Files().WriteFile("/tmp/f", []byte("x"), 0o600), box.Files().Mkdir("/tmp/d", 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(box.Files().WriteFile("/tmp/f", []byte("x"), 0o600), box.Files().Mkdir("/tmp/d", 0o700)))
 	if out, r, err := box.Command("sh", "-c", "cat /tmp/f && echo y >>/tmp/f && touch /tmp/d/in").CombinedOutput(); err != nil {
 		t.Errorf("%s, %v\n%s", r.Reason, err, out)
 	}
@@ -277,16 +260,12 @@ func TestASandboxEndsWithItsContextAndItsMemory(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		box, err := confine.Open(ctx, policy, confine.WithCommand("sh"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := box.Files().Stat("/proc/1/maps"); err == nil {
 			t.Error("what /proc says is among the files")
 		}
 		fore := box.Command("sh", "-c", "setsid sleep 77 & exec sleep 76")
-		if err := fore.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, fore.Start())
 		end(cancel, box)
 		if r, _ := fore.Wait(); r.Status == status.OK || r.Status == status.InternalError {
 			t.Errorf("%s: what ran: %s, %s", name, r.Status, r.Reason)
@@ -305,9 +284,7 @@ func TestASandboxEndsWithItsContextAndItsMemory(t *testing.T) {
 			t.Errorf("%s: %q: %q, %v", name, r.Cause, r.Reason, err)
 		}
 		host, err := os.Open(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := files.List("/"); !errors.Is(err, backend.ErrClosed) {
 			t.Errorf("%s: files of a sandbox that is closed: %v", name, err)
 		}
@@ -318,13 +295,9 @@ func TestASandboxEndsWithItsContextAndItsMemory(t *testing.T) {
 
 func TestCloseIsTheCauseOfWhatItEnds(t *testing.T) {
 	box, err := confine.Open(t.Context(), nil, confine.WithCommand("sh"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cmd := box.Command("sleep", "100")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	if _, err := box.Close(); err != nil {
 		t.Error(err)
 	}
@@ -338,9 +311,7 @@ func leavesNothing(t *testing.T, once func()) {
 	t.Helper()
 	count := func() (descriptors, goroutines int) {
 		names, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return len(names), runtime.NumGoroutine()
 	}
 	once()
@@ -362,9 +333,7 @@ func leavesNothing(t *testing.T, once func()) {
 func TestManySandboxesLeaveNothing(t *testing.T) {
 	once := func() {
 		box, err := confine.Open(t.Context(), nil, confine.WithCommand("sh"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, _ = box.Files().ReadFile("/etc/passwd")
 		for _, tty := range []*confine.WinSize{nil, {Rows: 24, Cols: 80}} {
 			cmd := box.Command("sh", "-c", "sleep 100 & cat")
@@ -394,9 +363,7 @@ func TestManyRunsWithANetworkLeaveNothing(t *testing.T) {
 		t.Skip(err)
 	}
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	accepted := make(chan net.Conn, 1)
 	go func() {
@@ -409,9 +376,7 @@ func TestManyRunsWithANetworkLeaveNothing(t *testing.T) {
 		}
 	}()
 	free, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	free.Close()
 	port := func(l net.Listener) string { return strconv.Itoa(l.Addr().(*net.TCPAddr).Port) }
 	policy := confine.Default()

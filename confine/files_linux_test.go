@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // boxOf opens a sandbox whose directory is writable, and a shell for it.
@@ -22,9 +23,7 @@ func boxOf(t *testing.T, dir string) (confine.Files, func(script string) string)
 	policy.TimeLimit, policy.AllowPartial = time.Minute, []string{"all"}
 	policy.Filesystem.Workdir = "rw"
 	box, err := confine.Open(t.Context(), policy, confine.WithCommand("sh"), confine.WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _, _ = box.Close() })
 	files := box.Files()
 	if _, err := files.Stat("/tmp"); errors.Is(err, errors.ErrUnsupported) {
@@ -53,9 +52,7 @@ func TestNoProtectedFileIsRemovedOrMoved(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "free")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the control: what isn't protected is there: %v", err)
 	}
-	if err := files.WriteFile(filepath.Join(dir, "evil"), []byte("[core]\nfsmonitor=x\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, files.WriteFile(filepath.Join(dir, "evil"), []byte("[core]\nfsmonitor=x\n"), 0o644))
 	for what, err := range map[string]error{
 		"removed": files.Remove(config), "a directory removed": files.Remove(hooks), "moved": files.Rename(config, filepath.Join(dir, "c")),
 		"a directory moved": files.Rename(hooks, filepath.Join(dir, "h")), "renamed over": files.Rename(filepath.Join(dir, "evil"), config),
@@ -80,9 +77,7 @@ func TestNoProtectedFileIsRemovedOrMoved(t *testing.T) {
 // Links lead nowhere out of the sandbox, and what isn't a regular file is never opened.
 func TestHostileFiles(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("of the host"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(secret, []byte("of the host"), 0o600))
 	files, sh := boxOf(t, t.TempDir())
 	sh("cd /tmp; mkfifo fifo; ln -s " + secret + " out; ln -s /proc/self/root/etc proc; ln -s /proc/1/fd/0 magic; ln -s /dev/tty tty; mkdir sub; ln -s ../../../../../.." + secret + " sub/up")
 	if target, err := files.Readlink("/tmp/out"); err != nil || target != secret {
@@ -120,9 +115,7 @@ func TestHostileFiles(t *testing.T) {
 func TestSwappedWhileItIsUsed(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
-	if err := os.WriteFile(secret, []byte("of the host"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(secret, []byte("of the host"), 0o600))
 	inside := t.TempDir()
 	files, sh := boxOf(t, inside)
 	done := make(chan string)
@@ -165,13 +158,9 @@ func TestSwappedWhileItIsUsed(t *testing.T) {
 // A flood of events is bounded, and told to be lost; and whoever renames directories gets no other's events.
 func TestWatchingAFlood(t *testing.T) {
 	files, sh := boxOf(t, t.TempDir())
-	if err := files.Mkdir("/tmp/w", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, files.Mkdir("/tmp/w", 0o700))
 	w, err := files.Watch("/tmp/w", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer w.Close()
 	if out := sh("cd /tmp/w; i=0; while [ $i -lt 20000 ]; do : >f$i; i=$((i+1)); done; mkdir -p a/b; : >a/b/c; mv a z; : >z/b/d; ln -s / z/out; echo over"); out != "over\n" {
 		t.Fatal(out)
@@ -181,9 +170,7 @@ func TestWatchingAFlood(t *testing.T) {
 	lost := false
 	for !lost {
 		events, err := w.Next(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, e := range events {
 			lost = lost || e.Op == "lost"
 		}

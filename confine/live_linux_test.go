@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -21,9 +22,7 @@ import (
 func answering(t *testing.T) (port int, came *atomic.Int64) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	came = new(atomic.Int64)
 	go func() {
@@ -75,23 +74,17 @@ func TestTheNetworkOfASandboxIsChanged(t *testing.T) {
 	policy := confine.Default()
 	policy.AllowPartial = []string{"all"}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	policy.Filesystem.AllowRead = append(policy.Filesystem.AllowRead, self)
 	policy.Network.Allow = []string{fmt.Sprintf("localhost:%d", port)}
 	box, err := confine.Open(t.Context(), policy, confine.WithDir(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer box.Close()
 	visit := []string{"CONFINE_TEST_VISIT=" + fmt.Sprintf("127.0.0.1:%d", port)}
 	var out lockedBuffer
 	c := box.Command(self)
 	c.Env, c.Stdout = visit, &out
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Start())
 	for end := time.Now().Add(20 * time.Second); !strings.Contains(out.String(), "hello"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it doesn't connect: %q", out.String())
@@ -108,9 +101,7 @@ func TestTheNetworkOfASandboxIsChanged(t *testing.T) {
 	}
 	none := policy.Network
 	none.Allow = nil
-	if err := box.Network(t.Context(), &none); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, box.Network(t.Context(), &none))
 	r, _ := c.Wait()
 	if got := out.String(); !strings.Contains(got, "cut") {
 		t.Errorf("it goes on: %q, %s", got, r.Reason)
@@ -127,9 +118,7 @@ func TestTheNetworkOfASandboxIsChanged(t *testing.T) {
 	if err := box.Network(t.Context(), &other); !errors.As(err, &usage) || usage.Hint == "" {
 		t.Errorf("a port that was none of the caller's: %v", err)
 	}
-	if err := box.Network(t.Context(), &policy.Network); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, box.Network(t.Context(), &policy.Network))
 	back := box.Command(self)
 	back.Env = append(visit, "CONFINE_TEST_LEAVE=yes")
 	if text, _, _ := back.Output(); !strings.Contains(string(text), "hello") {
@@ -153,14 +142,10 @@ func TestProcessesAreNotGivenWhatTheirNeighboursUsed(t *testing.T) {
 	policy := confine.Default()
 	policy.AllowPartial = []string{"all"}
 	box, err := confine.Open(t.Context(), policy, confine.WithDir(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer box.Close()
 	busy := box.Command("sh", "-c", "while :; do :; done")
-	if err := busy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, busy.Start())
 	for u := (confine.Usage{}); u.CPU < 300*time.Millisecond; time.Sleep(20 * time.Millisecond) {
 		if u, err = busy.Process.Usage(); err != nil {
 			t.Fatal(err)
@@ -206,9 +191,7 @@ func TestASandboxIsAskedAndChangedFromEverywhere(t *testing.T) {
 	policy.AllowPartial = []string{"all"}
 	policy.Network.Allow, policy.Network.Deny = []string{"*"}, []string{"*"}
 	box, err := confine.Open(t.Context(), policy, confine.WithDir(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	again := func(do func(i int)) {

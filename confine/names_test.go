@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // mostNames is how many names a reader of the package has to know at most.
@@ -21,9 +23,7 @@ const mostNames = 41
 func TestTheSameNamesOnEverySystem(t *testing.T) {
 	const program = "testdata/whole/main.go"
 	text, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, goos := range []string{"linux", "darwin", "windows"} {
 		names := exported(t, goos)
 		for name := range names {
@@ -54,14 +54,10 @@ func exported(t *testing.T, goos string) map[string]bool {
 	list := exec.Command("go", "list", "-f", `{{join .GoFiles "\n"}}`, ".")
 	list.Env = append(os.Environ(), "GOOS="+goos)
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, file := range strings.Fields(string(out)) {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, d := range f.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:

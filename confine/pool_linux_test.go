@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -21,14 +22,10 @@ import (
 func newPool(t *testing.T, size confine.PoolOptions) *confine.Pool {
 	t.Helper()
 	policy, err := confine.Profile("standard")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	policy.Filesystem.Workdir, policy.AllowPartial = "none", []string{"all"}
 	p, err := confine.NewPool(t.Context(), policy, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(p.Close)
 	filled(t, p, size.Min)
 	return p
@@ -47,16 +44,12 @@ func filled(t *testing.T, p *confine.Pool, n int) {
 func inits(t *testing.T) (pids []int) {
 	t.Helper()
 	lists, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, list := range lists {
 		text, _ := os.ReadFile(list) // a thread may have ended
 		for _, word := range strings.Fields(string(text)) {
 			pid, err := strconv.Atoi(word)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			pids = append(pids, pid)
 		}
 	}
@@ -67,13 +60,9 @@ func inits(t *testing.T) (pids []int) {
 func holds(t *testing.T, pid int, word string) bool {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer memory.Close()
 	for line := range strings.Lines(string(maps)) {
 		var from, to uint64
@@ -101,9 +90,7 @@ func TestSecretsOfACommandAreInNoParkedSandbox(t *testing.T) {
 	}
 	p := newPool(t, confine.PoolOptions{Min: 3, Max: 3})
 	box, err := p.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer box.Close()
 	secret := "hunter2-" + strconv.Itoa(os.Getpid())
 	cmd := box.Command("sh", "-c", "cat; echo $S; sleep 0.05", secret)
@@ -111,9 +98,7 @@ func TestSecretsOfACommandAreInNoParkedSandbox(t *testing.T) {
 	if _, err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
-	if err := box.Files().WriteFile("/tmp/secret", []byte(secret), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, box.Files().WriteFile("/tmp/secret", []byte(secret), 0o600))
 	filled(t, p, 3)
 	with := 0
 	all := inits(t)
@@ -136,9 +121,7 @@ func TestSecretsOfACommandAreInNoParkedSandbox(t *testing.T) {
 func TestShortAndLongProcessesOfASandboxAreAllReaped(t *testing.T) {
 	p := newPool(t, confine.PoolOptions{Min: 1, Max: 1})
 	box, err := p.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer box.Close()
 	run := func(script string, want int) {
 		if r, _ := box.Command("sh", "-c", script).Run(); r == nil || r.ExitCode == nil || *r.ExitCode != want {
@@ -211,9 +194,7 @@ func TestManyCommandsOfAPoolLeaveNothing(t *testing.T) {
 		policy := confine.Default()
 		policy.AllowPartial = []string{"all"}
 		p, err := confine.NewPool(t.Context(), policy, confine.PoolOptions{Min: 2, Max: 4})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var group sync.WaitGroup
 		for range 8 {
 			group.Go(func() {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/snapshot"
 )
 
@@ -101,13 +102,9 @@ func ExampleSandbox_Apply() {
 func TestASnapshotIsOpenedByAnotherSandbox(t *testing.T) {
 	dir := t.TempDir()
 	box, err := confine.Open(t.Context(), nil, confine.WithDir(dir), confine.WithSnapshots(dir+"/state"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer box.Close()
-	if err := box.Files().WriteFile("/tmp/a", []byte("then"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, box.Files().WriteFile("/tmp/a", []byte("then"), 0o600))
 	made, err := box.Snapshot(t.Context())
 	needLayers(t, err)
 	_, _ = box.Close()
@@ -118,13 +115,9 @@ func TestASnapshotIsOpenedByAnotherSandbox(t *testing.T) {
 		t.Errorf("one that isn't there: %v", err)
 	}
 	kept, err := confine.OpenSnapshot(dir+"/state", made.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	again, err := confine.Open(t.Context(), nil, confine.WithDir(dir), confine.WithSnapshot(kept))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer again.Close()
 	if err := kept.Close(); err != nil {
 		t.Error(err)
@@ -136,24 +129,18 @@ func TestASnapshotIsOpenedByAnotherSandbox(t *testing.T) {
 
 func TestApplyListsWhatItDoesNotTake(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(dir+"/old", []byte("as it was"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(dir+"/old", []byte("as it was"), 0o600))
 	policy := confine.Default()
 	policy.Filesystem.Workdir, policy.Filesystem.WorkdirAsked = "overlay", true
 	box, err := confine.Open(t.Context(), policy, confine.WithDir(dir), confine.WithCommand("sh"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer box.Close()
 	if _, err := box.Command("sh", "-c", "echo changed >old").Run(); err != nil {
 		t.Fatal(err)
 	}
 	_, err = box.Changes(t.Context())
 	needLayers(t, err)
-	if err := os.WriteFile(dir+"/old", []byte("by somebody else"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(dir+"/old", []byte("by somebody else"), 0o600))
 	var unapplied *confine.ApplyError
 	if n, err := box.Apply(t.Context()); n != 0 || !errors.As(err, &unapplied) || unapplied.Paths[dir+"/old"] == "" {
 		t.Errorf("%d, %v", n, err)
@@ -167,15 +154,11 @@ func TestApplyListsWhatItDoesNotTake(t *testing.T) {
 func TestASnapshotOnOneThatIsGoneHasAllOfIt(t *testing.T) {
 	for what, state := range map[string]string{"for a while": "", "in a directory": t.TempDir() + "/state"} {
 		box, err := confine.Open(t.Context(), nil, confine.WithDir(t.TempDir()), confine.WithSnapshots(state))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer box.Close()
 		step := func(text string) {
 			t.Helper()
-			if err := box.Files().WriteFile("/tmp/"+text, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, box.Files().WriteFile("/tmp/"+text, []byte(text), 0o600))
 		}
 		var last *confine.Snapshot
 		for i := range 4 {
@@ -183,9 +166,7 @@ func TestASnapshotOnOneThatIsGoneHasAllOfIt(t *testing.T) {
 			made, err := box.Snapshot(t.Context())
 			needLayers(t, err)
 			step("wrong")
-			if err := box.Restore(t.Context(), made); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, box.Restore(t.Context(), made))
 			if i < 3 {
 				discard(t, state, made)
 			} else {
@@ -193,9 +174,7 @@ func TestASnapshotOnOneThatIsGoneHasAllOfIt(t *testing.T) {
 			}
 		}
 		step("more")
-		if err := box.Restore(t.Context(), last); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, box.Restore(t.Context(), last))
 		for i := range 4 {
 			name := fmt.Sprint("step", i)
 			if text, err := box.Files().ReadFile("/tmp/" + name); string(text) != name {
@@ -221,9 +200,7 @@ func discard(t *testing.T, state string, s *confine.Snapshot) {
 		return
 	}
 	store, err := snapshot.Open(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer store.Close()
 	if err := store.Remove(id); err != nil {
 		t.Error(err)

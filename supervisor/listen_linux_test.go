@@ -8,14 +8,13 @@ import (
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/linux"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // TestAChildNeverWaitsToBeHeard: the loop may be sending to it just then, and then neither would go on.
 func TestAChildNeverWaitsToBeHeard(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const many = 5000 // more than fits into the socket
 	events := listen(pair[0])
 	sent := make(chan error, 1)
@@ -30,9 +29,7 @@ func TestAChildNeverWaitsToBeHeard(t *testing.T) {
 	}()
 	select {
 	case err := <-sent:
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	case <-time.After(30 * time.Second):
 		t.Fatal("the child waits until somebody hears")
 	}

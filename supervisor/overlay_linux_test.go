@@ -11,6 +11,7 @@ import (
 
 	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/plan"
 )
 
@@ -31,16 +32,10 @@ func TestWhatAKeptRunLacksIsTold(t *testing.T) {
 func TestTheTopOfAnUpperThatWasClosedIsOpened(t *testing.T) {
 	for _, mode := range []uint32{0, 0o111, 0o200, 0o400, 0o755} {
 		dir := t.TempDir()
-		if err := os.WriteFile(dir+"/made", nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Chmod(dir, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(dir+"/made", nil, 0o644))
+		must.Do(t, unix.Chmod(dir, mode))
 		scratch, err := unix.Open(filepath.Dir(dir), unix.O_PATH|unix.O_DIRECTORY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		fd, err := openUpper(scratch, filepath.Base(dir), unix.O_RDONLY|unix.O_DIRECTORY)
 		if err != nil {
 			t.Fatalf("%o: %v", mode, err)
@@ -56,18 +51,12 @@ func TestTheTopOfAnUpperThatWasClosedIsOpened(t *testing.T) {
 // A file whose status was read has its next time from the fine clock: what was changed just before the run began is no conflict.
 func TestAChangeJustBeforeTheRunIsNoConflict(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "tool")
-	if err := os.WriteFile(name, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, nil, 0o644))
 	for n := range 100 {
 		var st unix.Stat_t
-		if err := errors.Join(unix.Stat(name, &st), unix.Chmod(name, 0o600+uint32(n%2))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(unix.Stat(name, &st), unix.Chmod(name, 0o600+uint32(n%2))))
 		b := newBox(&plan.Plan{}, nil, nil, &Options{})
-		if err := unix.Stat(name, &st); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Stat(name, &st))
 		if changed := time.Unix(st.Ctim.Unix()); changed.After(b.foreign()) {
 			t.Fatalf("changed %v, and the run began %v before", changed, changed.Sub(b.foreign()))
 		}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/linux"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // A child of these tests is alive until its socket is at its end.
@@ -54,16 +55,12 @@ func TestTheChildsProgramCantBeChanged(t *testing.T) {
 		}
 		exe := "/proc/" + strconv.Itoa(child.pid) + "/exe"
 		var own, is unix.Stat_t
-		if err := unix.Stat(selfPath, &own); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Stat(selfPath, &own))
 		fd, err := unix.Open(exe, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if err := unix.Fstat(fd, &is); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Fstat(fd, &is))
 		same := own.Dev == is.Dev && own.Ino == is.Ino
 		if err := unix.Fchmod(fd, is.Mode&0o777); same && err != unix.EROFS {
 			t.Errorf("%s: the mode of the caller's file could be changed: %v", name, err)

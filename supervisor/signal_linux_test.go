@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/linux"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // TestHelperLeavesItsGroup is no test but the target of the next one.
@@ -23,9 +24,7 @@ func TestHelperLeavesItsGroup(t *testing.T) {
 	if _, err := fmt.Scan(&group); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Setpgid(0, group); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Setpgid(0, group))
 	fmt.Println("left")
 	time.Sleep(time.Minute)
 }
@@ -36,9 +35,7 @@ func TestSignalReachesATargetThatLeftItsGroup(t *testing.T) {
 	sleeper := func(group int) *exec.Cmd {
 		c := exec.Command("sleep", "60")
 		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Start())
 		t.Cleanup(func() { c.Process.Kill(); c.Wait() })
 		return c
 	}
@@ -48,9 +45,7 @@ func TestSignalReachesATargetThatLeftItsGroup(t *testing.T) {
 	target.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, _ := target.StdinPipe()
 	out, _ := target.StdoutPipe()
-	if err := target.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, target.Start())
 	defer target.Process.Kill()
 	sleeper(target.Process.Pid) // the decoy
 	fmt.Fprintln(in, elsewhere.Process.Pid)
@@ -58,9 +53,7 @@ func TestSignalReachesATargetThatLeftItsGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	pidfd, err := unix.PidfdOpen(target.Process.Pid, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer unix.Close(pidfd)
 	if got := linux.PIDOf(pidfd); got != target.Process.Pid {
 		t.Errorf("PIDOf: %d, want %d", got, target.Process.Pid)

@@ -7,21 +7,19 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestWhatTheCallerDidNotTake(t *testing.T) {
 	open := func(name string) *os.File {
 		f, err := os.OpenFile(name, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
 	r, broken, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Close()
 	t.Cleanup(func() { broken.Close() })
 	full, null := open("/dev/full"), open("/dev/null")
@@ -43,17 +41,13 @@ func TestWhatTheCallerDidNotTake(t *testing.T) {
 				Stdin: -1, Stdout: int(c.stdout.Fd()), Stderr: int(c.stderr.Fd()),
 				Undelivered: func(stream string, err error) { got[stream] = errors.Unwrap(err) },
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			for fd := 1; fd <= 2; fd++ {
 				if _, err := unix.Write(s.target[fd], []byte(c.text)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := s.begin(-1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.begin(-1))
 			s.handedOver()
 			s.end(-1)
 			if fmt.Sprint(got) != fmt.Sprint(c.want) || !errors.Is(got["stdout"], c.want["stdout"]) {
@@ -65,25 +59,19 @@ func TestWhatTheCallerDidNotTake(t *testing.T) {
 
 func TestStreamsThatNeverBeganAreClosed(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	defer w.Close()
 	w.WriteString("for another")
 	count := func() int {
 		names, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return len(names)
 	}
 	before := count()
 	for range 10 {
 		s, err := openStreams([3]bool{}, &Options{Stdin: int(r.Fd()), Stdout: int(w.Fd()), Stderr: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		s.handedOver()
 		s.end(0)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/hostfs"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/view"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
@@ -21,9 +22,7 @@ func planWith(t *testing.T, g tier, change func(*config.Policy), views ...cgroup
 	command := &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{}}
 	have := groups{source: cgroup.CgroupV1, version: 1, views: views}
 	p, err := newPlan(&policy, command, func() groups { return have }, g, downgrade{reason: status.UsernsDenied})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // TestNothingIsAddedUnasked: without --log-files a run has the filter that it always had,
@@ -18,9 +19,7 @@ func TestNothingIsAddedUnasked(t *testing.T) {
 			change(&policy, command)
 		}
 		p, err := NewPlan(&policy, command)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return p
 	}
 	without := plain(nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/landlock"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -16,16 +17,12 @@ import (
 func plannedWith(t *testing.T, on tier, abi int, profile string, change func(*config.Policy)) (*Plan, error) {
 	t.Helper()
 	policy, err := config.Profile(profile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if change != nil {
 		change(&policy)
 	}
 	command := &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent"}}
-	if err := command.fill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.fill())
 	why := downgrade{}
 	if on != tierUserNS {
 		why.reason = status.UsernsDenied
@@ -40,9 +37,7 @@ func partly(q *config.Policy) { q.AllowPartial = []string{"all"} }
 func TestFileRulesWithoutNamespaces(t *testing.T) {
 	for abi := range 10 {
 		p, err := plannedWith(t, tierNoNS, abi, "default", partly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		fs, net, l := p.Ledger[status.Filesystem], p.Ledger[status.Network], &p.Box.Landlock
 		want := "landlock"
 		if abi == 0 {
@@ -88,9 +83,7 @@ func TestTCPWithoutNamespaces(t *testing.T) {
 		t.Errorf("%v: the caller's network, and %#x", err, p.Box.Landlock.HandledNet)
 	}
 	p, err = plannedWith(t, tierNoNS, 7, "default", func(q *config.Policy) { partly(q); q.Seccomp = "off" })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if e := p.Ledger[status.Network]; e.Mechanism != "landlock_tcp" || e.Effective {
 		t.Errorf("no filter: %+v", e)
 	}
@@ -99,9 +92,7 @@ func TestTCPWithoutNamespaces(t *testing.T) {
 func TestDeniedFilesOfTheHostAreNotReadInstead(t *testing.T) {
 	readable := func(change func(*config.Policy)) bool {
 		p, err := plannedWith(t, tierNoNS, 7, "default", func(q *config.Policy) { partly(q); change(q) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return slices.ContainsFunc(p.Box.Landlock.Rules, func(r handoff.LandlockRule) bool { return r.Path == "/etc/passwd" })
 	}
 	if !readable(func(*config.Policy) {}) {
@@ -117,9 +108,7 @@ func TestDeniedFilesOfTheHostAreNotReadInstead(t *testing.T) {
 func TestSecondLayer(t *testing.T) {
 	for abi := range 10 {
 		p, err := plannedWith(t, tierUserNS, abi, "strict", partly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		e, l := p.Ledger[status.Filesystem], &p.Box.Landlock
 		held := abi >= landlock.UnderSince
 		if e.Mechanism != "mount_namespace" || !e.Effective || (e.FallbackReason == status.LandlockMissing) == held || (l.HandledFS != 0) != held ||
@@ -136,9 +125,7 @@ func TestSecondLayer(t *testing.T) {
 	}
 	for _, profile := range config.Profiles() {
 		p, err := plannedWith(t, tierUserNS, 7, profile, partly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if p.Box.Landlock.None() != (profile != "strict") || p.Ledger[status.Filesystem].FallbackReason != "" {
 			t.Errorf("%s: %+v", profile, p.Box.Landlock)
 		}
@@ -151,9 +138,7 @@ func TestSocketsMadeLater(t *testing.T) {
 	for _, profile := range []string{"default", "testing", "strict", "development"} {
 		for _, abi := range []int{0, 7, 9} {
 			p, err := plannedWith(t, tierUserNS, abi, profile, partly)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			e, shown := p.Ledger[status.Filesystem], profile == "default" || profile == "development"
 			if strings.Contains(e.Details, told) != (shown && abi < 9) || !e.Effective {
 				t.Errorf("%s, ABI %d: %+v", profile, abi, e)

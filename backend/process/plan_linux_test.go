@@ -14,6 +14,7 @@ import (
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -22,9 +23,7 @@ func planned(t *testing.T, change func(*config.Policy)) *Plan {
 	policy := config.Default()
 	change(&policy)
 	p, err := NewPlan(&policy, &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p
 }
 
@@ -49,15 +48,11 @@ func TestEveryCapabilityAskedForHasAMechanism(t *testing.T) {
 // What was looked at when it was trusted is what counts, whatever its file says by now.
 func TestTrustedPolicyOfSystemCallsIsReadOnce(t *testing.T) {
 	home, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	path, policy := filepath.Join(home, "confine.toml"), filepath.Join(home, "pol.toml")
 	write := func(path, text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	write(path, "[sandbox]\nseccomp = './pol.toml'\n")
 	write(policy, "extends = 'strict'\n")
@@ -66,14 +61,10 @@ func TestTrustedPolicyOfSystemCallsIsReadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := config.Resolve(src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	plan := func() []uint64 {
 		p, err := NewPlan(&r.Policy, &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return p.Exec.Seccomp
 	}
 	before := plan()
@@ -141,9 +132,7 @@ func withoutNS(t *testing.T, change func(*config.Policy)) *Plan {
 	change(&policy)
 	command := &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{}}
 	p, err := newPlan(&policy, command, func() groups { return groups{} }, tierNoNS, downgrade{reason: status.UsernsDenied})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor"
 )
@@ -42,9 +43,7 @@ func boxOf(t *testing.T, ctx context.Context, change func(*config.Policy)) (*sup
 	}
 	dir := t.TempDir()
 	p, err := NewPlan(&policy, &Command{Argv: []string{"/bin/sh"}, Dir: dir, Environ: []string{"PATH=/usr/bin:/bin"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	none := supervisor.Options{Stdin: -1, Stdout: -1, Stderr: -1}
 	ready := supervisor.Prepare(p.Namespaces, none)
 	box, failed := ready.Build(ctx, &p.Plan, -1, nil)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -45,9 +46,7 @@ func sandboxOf(t testing.TB, ctx context.Context, change func(*backend.Spec)) *s
 func sh(t testing.TB, box backend.Sandbox, script string) *status.Report {
 	t.Helper()
 	p, err := box.Start(context.Background(), &backend.Exec{Argv: []string{"sh", "-c", script}, Stderr: os.Stderr})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p.Wait()
 }
 
@@ -62,15 +61,11 @@ func BenchmarkGiB(b *testing.B) {
 		sh(b, box, "echo >>/tmp/dirty")
 		began := time.Now()
 		f, err := box.Fork(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		forks = append(forks, time.Since(began))
 		began = time.Now()
 		g, err := box.Fork(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		clean = append(clean, time.Since(began))
 		began = time.Now()
 		_, _ = f.Close()
@@ -78,9 +73,7 @@ func BenchmarkGiB(b *testing.B) {
 		_, _ = g.Close()
 		began = time.Now()
 		o, _, err := backend.Open(b.Context(), Backend{}, box.spec)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		opens = append(opens, time.Since(began))
 		_, _ = o.Close()
 	}
@@ -90,19 +83,13 @@ func BenchmarkGiB(b *testing.B) {
 	b.Logf("fork: least %v, p50 %v, p95 %v; again, with nothing written since: p50 %v; closed: p50 %v; an empty one opened: p50 %v", forks[0], forks[10], forks[18], clean[10], closes[10], opens[10])
 	began := time.Now()
 	snap, err := box.Snapshot(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	b.Logf("snapshot: %v", time.Since(began))
 	began = time.Now()
-	if err := box.Restore(b.Context(), snap); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, box.Restore(b.Context(), snap))
 	b.Logf("restore, unpacked for the first time: %v", time.Since(began))
 	began = time.Now()
-	if err := box.Restore(b.Context(), snap); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, box.Restore(b.Context(), snap))
 	b.Logf("restore again: %v", time.Since(began))
 	if r := sh(b, box, "test $(cat /tmp/? | wc -c) = 1073741824"); r.Status != status.OK {
 		b.Fatal(r.Status, r.Reason)
@@ -113,9 +100,7 @@ func BenchmarkGiB(b *testing.B) {
 func forked(t testing.TB, box backend.Sandbox) backend.Sandbox {
 	t.Helper()
 	f, err := box.Fork(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _, _ = f.Close() })
 	return f
 }
@@ -125,9 +110,7 @@ func says(t testing.TB, box backend.Sandbox, script string) string {
 	t.Helper()
 	var out strings.Builder
 	p, err := box.Start(context.Background(), &backend.Exec{Argv: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.Wait()
 	return strings.TrimSuffix(out.String(), "\n")
 }
@@ -136,9 +119,7 @@ func says(t testing.TB, box backend.Sandbox, script string) string {
 func descriptors(t testing.TB) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return len(all)
 }
 
@@ -164,9 +145,7 @@ func TestWhoForksWithoutEndIsStoppedForACopy(t *testing.T) {
 	last := 0
 	for range 5 {
 		f, err := box.Fork(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var a, b int
 		if n, err := fmt.Sscan(says(t, f, "cat /tmp/a /tmp/b"), &a, &b); n != 2 || a != b && a != b+1 || a < last {
 			t.Errorf("a %d, b %d, before %d; %v", a, b, last, err)
@@ -247,20 +226,14 @@ func TestARestoreThatFailsChangesNothing(t *testing.T) {
 	box := sandboxOf(t, t.Context(), func(s *backend.Spec) { s.Snapshots = kept })
 	sh(t, box, "echo a >/tmp/a")
 	snapshot, err := box.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer snapshot.Close()
-	if err := box.Restore(t.Context(), snapshot); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, box.Restore(t.Context(), snapshot))
 	spoiled := 0
 	_ = filepath.WalkDir(kept, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() && e.Name() == "tmp" {
 			spoiled++
-			if err := errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600)))
 			return fs.SkipDir
 		}
 		return nil
@@ -298,9 +271,7 @@ func TestWhatWaitsForTheNextFork(t *testing.T) {
 	box := sandboxOf(t, t.Context(), nil)
 	fork := func() backend.Sandbox {
 		f, err := box.Fork(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if r := sh(t, f, "true"); r.Status != status.OK {
 			t.Errorf("%s: %s", r.Status, r.Reason)
 		}
@@ -452,14 +423,10 @@ func TestMasksHoldOnLayers(t *testing.T) {
 	onLayers(t)
 	box := sandboxOf(t, t.Context(), func(s *backend.Spec) {
 		for _, dir := range []string{"d", ".git/hooks"} {
-			if err := os.MkdirAll(filepath.Join(s.Dir, dir), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Join(s.Dir, dir), 0o755))
 		}
 		for _, name := range []string{"there", "d/there", "moved"} {
-			if err := os.WriteFile(filepath.Join(s.Dir, name), []byte("secret"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(s.Dir, name), []byte("secret"), 0o644))
 		}
 		s.Policy.Filesystem.Deny = []string{"there", "d/there", "later", "d/later"}
 	})
@@ -469,13 +436,9 @@ func TestMasksHoldOnLayers(t *testing.T) {
 	}
 	f := forked(t, box)
 	snap, err := f.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	again := forked(t, f)
-	if err := again.Restore(t.Context(), snap); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.Restore(t.Context(), snap))
 	for name, b := range map[string]backend.Sandbox{"the source": box, "a fork": f, "restored": again} {
 		if got := says(t, b, "cat there e/there d/there 2>/dev/null; cat later; ls -d moved"); got != "mine\nmoved" {
 			t.Errorf("%s: %q", name, got)
@@ -523,13 +486,9 @@ func TestReportsAddUp(t *testing.T) {
 	one := forked(t, box)
 	sh(t, box, burn)
 	r, err := box.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	other, err := one.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r.Usage.CPUMS < 20 || other.Usage.CPUMS > r.Usage.CPUMS/2 {
 		t.Errorf("%d ms, and of a fork that did nothing %d", r.Usage.CPUMS, other.Usage.CPUMS)
 	}
@@ -553,9 +512,7 @@ func TestKilledWhileForkingLeavesNothing(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(exe, text, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	running := func() (n int) {
 		all, _ := filepath.Glob("/proc/[0-9]*/exe")
 		for _, name := range all {
@@ -572,9 +529,7 @@ func TestKilledWhileForkingLeavesNothing(t *testing.T) {
 		if err == nil {
 			err = cmd.Start()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for b := make([]byte, 1); b[0] != '!'; {
 			if _, err := out.Read(b); err != nil {
 				t.Fatal(err)
@@ -620,9 +575,7 @@ func TestForksWithoutEnd(t *testing.T) {
 		if err == nil {
 			err = box.Restore(t.Context(), snap)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 }
 
@@ -632,18 +585,12 @@ func TestRootsOfTheCallersAreWrittenDown(t *testing.T) {
 	box := sandboxOf(t, t.Context(), func(s *backend.Spec) {
 		root := t.TempDir()
 		for _, dir := range []string{"usr", "etc", "opt/d", "tmp", "proc", "dev"} {
-			if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 		}
 		for _, name := range []string{"bin", "lib", "lib64"} {
-			if err := os.Symlink("usr/"+name, filepath.Join(root, name)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Symlink("usr/"+name, filepath.Join(root, name)))
 		}
-		if err := os.WriteFile(filepath.Join(root, "opt/d/there"), []byte("x"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(root, "opt/d/there"), []byte("x"), 0o644))
 		s.Policy.Filesystem.Rootfs, s.Policy.Filesystem.Workdir = root, "none"
 		s.Policy.Filesystem.Mounts = []config.Mount{{Src: "/usr", Dst: "/usr", Mode: "ro"}}
 	})
@@ -652,14 +599,10 @@ func TestRootsOfTheCallersAreWrittenDown(t *testing.T) {
 	}
 	f := forked(t, box)
 	snap, err := f.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	sh(t, f, "echo 3 >/opt/new")
 	again := forked(t, f)
-	if err := again.Restore(t.Context(), snap); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.Restore(t.Context(), snap))
 	for name, b := range map[string]struct {
 		backend.Sandbox
 		want string
@@ -680,17 +623,13 @@ func TestRunsBeginWithSnapshots(t *testing.T) {
 	box := sandboxOf(t, t.Context(), nil)
 	sh(t, box, "echo then >/tmp/a; echo there >new")
 	snap, err := box.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	spec := *box.spec
 	spec.From = snap
 	for range 2 {
 		var out strings.Builder
 		p, err := backend.Run(t.Context(), Backend{}, &spec, &backend.Exec{Argv: []string{"sh", "-c", "cat /tmp/a new; echo now >/tmp/a; rm new"}, Stdout: &out})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if r := p.Wait(); r.Status != status.OK || out.String() != "then\nthere\n" || r.Changes == nil || len(r.Changes.Added) != 0 {
 			t.Errorf("%s: %s, %q, %+v", r.Status, r.Reason, out.String(), r.Changes)
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor"
 )
@@ -21,25 +22,17 @@ func heldCache(t *testing.T) (env []string, dir string) {
 	t.Helper()
 	home := t.TempDir()
 	dir = filepath.Join(home, "confine", "rootfs")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o700))
 	f, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { f.Close() })
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
 	return []string{"XDG_CACHE_HOME=" + home}, dir
 }
 
 func TestASignalWhileAnImageIsUnpackedStartsNothing(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "image.tar")
-	if err := os.WriteFile(src, make([]byte, 10240), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(src, make([]byte, 10240), 0o600))
 	for _, c := range []struct {
 		sig    os.Signal // nil: the context
 		status status.Status
@@ -66,9 +59,7 @@ func TestASignalWhileAnImageIsUnpackedStartsNothing(t *testing.T) {
 		r, err := Execute(ctx, policy, &Command{Argv: []string{"true"}, Environ: env}, supervisor.Options{Stdin: -1, Stdout: -1, Stderr: -1, Signals: signals},
 			func(*Plan) { t.Error("it was planned") })
 		cancel()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if r.Status != c.status || r.Cause != c.cause || r.Signal != c.name || r.RC != c.rc || r.ExitCode != nil {
 			t.Errorf("%s: %s, %s, %s, rc %d: %s", c.name, r.Status, r.Cause, r.Signal, r.RC, r.Reason)
 		}
@@ -84,9 +75,7 @@ func TestSignalsThatComeLateOrAskForNoEndAreForTheRun(t *testing.T) {
 	u.listen()
 	defer u.end()
 	signals <- unix.SIGUSR1
-	if cause := u.finish(); cause != nil {
-		t.Fatal(cause)
-	}
+	must.Do(t, u.finish())
 	signals <- unix.SIGTERM
 	for _, want := range []os.Signal{unix.SIGUSR1, unix.SIGTERM} {
 		select {
@@ -124,9 +113,7 @@ func TestWhatCameBetweenTwoPlansEndsTheSecond(t *testing.T) {
 // A plan can take for ever, as one does that reads a file which nobody writes.
 func TestASignalWhileARunIsPlannedStartsNothing(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "policy.toml")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(fifo, 0o600))
 	for _, c := range []struct {
 		sig    os.Signal // nil: the context
 		status status.Status
@@ -151,9 +138,7 @@ func TestASignalWhileARunIsPlannedStartsNothing(t *testing.T) {
 		r, err := Execute(ctx, &policy, &Command{Argv: []string{"true"}}, supervisor.Options{Stdin: -1, Stdout: -1, Stderr: -1, Signals: signals},
 			func(*Plan) { t.Error("it was planned") })
 		cancel()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if r.Status != c.status || r.Reason != c.reason || r.RC != c.rc {
 			t.Errorf("%s, rc %d: %s", r.Status, r.RC, r.Reason)
 		}

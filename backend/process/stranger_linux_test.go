@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestTheStrangerIsTheLastIDThatIsMapped(t *testing.T) {
@@ -14,9 +16,7 @@ func TestTheStrangerIsTheLastIDThatIsMapped(t *testing.T) {
 		"0 1000 1\n": 0, "": 0, "x y z\n": 0, "0 0 0\n": 0, "1 2\n": 0,
 	} {
 		name := filepath.Join(t.TempDir(), "uid_map")
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 		if got := lastID(name); got != want {
 			t.Errorf("%q: %d, want %d", text, got, want)
 		}

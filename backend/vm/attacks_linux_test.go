@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -73,9 +74,7 @@ func fake(how string) {
 // What takes QEMU's place, and isn't QEMU, is no machine: it ends soon, and the report says by what. That real machines begin, other tests show.
 func TestAProgramInThePlaceOfQEMUIsNoMachine(t *testing.T) {
 	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	was := qemuPaths
 	defer func() { qemuPaths = was }()
 	for how, says := range map[string]string{
@@ -87,9 +86,7 @@ func TestAProgramInThePlaceOfQEMUIsNoMachine(t *testing.T) {
 			spec, dir := specHere(t, t.TempDir()), t.TempDir()
 			program := filepath.Join(dir, fakeQEMU+how)
 			text, err := os.ReadFile(own)
-			if err := errors.Join(err, os.WriteFile(program, text, 0o755)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(err, os.WriteFile(program, text, 0o755)))
 			qemuPaths = []string{program}
 			spec.Policy.Filesystem.AllowRead = []string{dir}
 			began := time.Now()
@@ -173,16 +170,12 @@ func TestAGuestThatIsNotOursIsBounded(t *testing.T) {
 		t.Helper()
 		began := time.Now()
 		p, err := box.Start(t.Context(), &backend.Exec{Argv: []string{"sleep", "1000"}, Limits: backend.Limits{Time: 3 * time.Second}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		meanwhile()
 		return p.Wait(), time.Since(began)
 	}
 	snap, err := box.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range []struct {
 		word string
 		year int
@@ -200,9 +193,7 @@ func TestAGuestThatIsNotOursIsBounded(t *testing.T) {
 	run := func(script string) *status.Report {
 		t.Helper()
 		p, err := box.Start(t.Context(), &backend.Exec{Argv: []string{"sh", "-c", script}, Stdout: io.Discard, Stderr: io.Discard})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return p.Wait()
 	}
 	if r := run("head -c 100000000 /dev/zero >/tmp/full"); r.Status == status.OK {
@@ -233,9 +224,7 @@ func TestAGuestThatIsNotOursIsBounded(t *testing.T) {
 		from.From = snap
 		other := opened(t, &from)
 		p, err := other.Start(t.Context(), &backend.Exec{Argv: []string{"sh", "-c", "echo " + c.word + " >word; mv word disobey; sleep 1000"}, Limits: backend.Limits{Time: 10 * time.Second}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		<-other.Done()
 		if r := p.Wait(); r.Status == status.OK || !slices.ContainsFunc(c.says, func(says string) bool { return strings.Contains(r.Reason, says) }) || len(r.Reason) > 1000 {
 			t.Errorf("%s: %s, %s", c.word, r.Status, r.Reason)
@@ -253,9 +242,7 @@ func TestAGuestThatIsNotOursIsBounded(t *testing.T) {
 	pid := 0
 	r, took := limited(other, func() {
 		pid = qemuOf(t)
-		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Kill(pid, unix.SIGSTOP))
 	})
 	if r.Status != status.Timeout || took < 3*time.Second {
 		t.Errorf("stopped: %s (%s), in %v", r.Status, r.Reason, took)

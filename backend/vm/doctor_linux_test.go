@@ -8,6 +8,7 @@ import (
 
 	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestTheDoctorTakesTheKernelThatTheEnvironmentNames(t *testing.T) {
@@ -15,9 +16,7 @@ func TestTheDoctorTakesTheKernelThatTheEnvironmentNames(t *testing.T) {
 		t.Skip(r.Detail)
 	}
 	named := filepath.Join(t.TempDir(), "named")
-	if err := os.WriteFile(named, []byte("no kernel"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(named, []byte("no kernel"), 0o600))
 	t.Setenv("CONFINE_VM_KERNEL", named)
 	if r := Doctor(); r.Answer != host.No || !strings.Contains(r.Detail, named) && !strings.Contains(r.Detail, keeper.Program) {
 		t.Errorf("%+v", r)

@@ -18,6 +18,7 @@ import (
 	"github.com/confine-run/confine/backend/process"
 	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -26,9 +27,7 @@ func TestAMachineMadeByHandIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	spec := specHere(t, dir)
 	p, err := Backend{}.Plan(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	vp := p.(plan)
 	// A sandbox with the places of a machine's, and QEMU's version of here.
 	outer, failed, err := backend.Open(t.Context(), process.Backend{}, vp.outerSpec(vp.mounts(vp.own, ramOf(spec.Policy))))
@@ -42,17 +41,13 @@ func TestAMachineMadeByHandIsRefused(t *testing.T) {
 		t.Fatalf("its version is %q", here.qemu)
 	}
 	good, err := vp.describe(here.qemu)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	good.Nonce = random(nonceSize)
 	other := *good
 	other.QEMU = "QEMU emulator version 1"
 	text := func(v any) string {
 		b, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return string(b)
 	}
 	// All that there is to be, of which each case changes one thing.
@@ -76,16 +71,12 @@ func TestAMachineMadeByHandIsRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
 			p, err := outer.Start(t.Context(), &backend.Exec{Argv: []string{"sh", "-ec", whole + "cat >machine\n" + c.script}, Stdin: strings.NewReader(c.about), Stdout: &out, Stderr: &out})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if r := p.Wait(); r.Status != status.OK {
 				t.Fatalf("%s: %s", r.Reason, out.String())
 			}
 			snap, err := outer.Snapshot(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer snap.Close()
 			from := *spec
 			from.From = snap
@@ -111,9 +102,7 @@ func TestAMachineMadeByHandIsRefused(t *testing.T) {
 func qemuOf(t *testing.T) int {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	parents, qemus := map[int]int{}, []int{}
 	for _, name := range all {
 		text, err := os.ReadFile(name)
@@ -143,12 +132,8 @@ func qemuOf(t *testing.T) int {
 func TestAMachineWhoseQEMUIsKilledHasEnded(t *testing.T) {
 	box := opened(t, specHere(t, t.TempDir()))
 	p, err := box.Start(t.Context(), &backend.Exec{Argv: []string{"sleep", "100"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Kill(qemuOf(t), unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, unix.Kill(qemuOf(t), unix.SIGKILL))
 	<-box.Done()
 	if r := p.Wait(); !strings.Contains(r.Reason, "QEMU ended") {
 		t.Errorf("%s: %s", r.Status, r.Reason)
@@ -186,9 +171,7 @@ func BenchmarkBoot(b *testing.B) {
 func BenchmarkRestore(b *testing.B) {
 	box := first(b, nil)
 	snap, err := box.Snapshot(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	first(b, snap)
 	for b.Loop() {
 		first(b, snap)
@@ -199,9 +182,7 @@ func BenchmarkFork(b *testing.B) {
 	box := first(b, nil)
 	for b.Loop() {
 		f, err := box.Fork(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		b.StopTimer()
 		_, _ = f.Close()
 		b.StartTimer()
@@ -217,9 +198,7 @@ func first(b *testing.B, from backend.Snapshot) backend.Sandbox {
 		p := config.Default()
 		p.Isolation, p.VMKernel, p.MemoryLimit = "vm", os.Getenv("VMKERNEL"), 512<<20
 		dir, err := os.MkdirTemp("", "vm-bench-")
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		benchSpec = &backend.Spec{Policy: &p, Dir: "/", Environ: []string{"PATH=/usr/bin:/bin"}, Snapshots: dir}
 	}
 	spec := *benchSpec
@@ -229,9 +208,7 @@ func first(b *testing.B, from backend.Snapshot) backend.Sandbox {
 		b.Fatalf("%v, %+v", err, failed)
 	}
 	p, err := box.Start(b.Context(), &backend.Exec{Argv: []string{"true"}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	p.Wait()
 	b.StopTimer()
 	b.Cleanup(func() { _, _ = box.Close() })

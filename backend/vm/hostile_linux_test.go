@@ -13,6 +13,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/vm/internal/wire"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -43,14 +44,10 @@ func newHostile(t *testing.T) *hostile {
 func (h *hostile) next(t *testing.T) (wire.Frame, wire.Request) {
 	t.Helper()
 	f, err := wire.Read(h.hears)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var r wire.Request
 	if f.Kind == wire.Call {
-		if err := json.Unmarshal(f.Data, &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(f.Data, &r))
 	}
 	return f, r
 }
@@ -67,9 +64,7 @@ func (h *hostile) started(t *testing.T, e *backend.Exec) (backend.Process, uint3
 	}()
 	e.Argv = []string{"x"}
 	p, err := h.box.Start(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p, <-number
 }
 

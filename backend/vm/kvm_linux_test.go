@@ -11,6 +11,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -19,9 +20,7 @@ func planOf(t *testing.T) plan {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"kernel", "qemu"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(dir), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(dir), 0o600))
 	}
 	p := config.Default()
 	return plan{parts: parts{qemu: filepath.Join(dir, "qemu"), kernel: &kernel{path: filepath.Join(dir, "kernel"), release: "6.1"}},
@@ -31,9 +30,7 @@ func planOf(t *testing.T) plan {
 func device(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kvm")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, nil, 0o600))
 	return path
 }
 
@@ -60,9 +57,7 @@ func TestKVMIsUsedWhereAMachineBootsByIt(t *testing.T) {
 			}
 			for range 2 {
 				p, err := b.accelerated(t.Context(), was)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				yes := c.boots == nil
 				o := p.outerSpec(nil)
 				for what, has := range map[string]bool{
@@ -115,9 +110,7 @@ func TestWhatIsKeptOfKVMIsTheCallersAndOfTheSameThings(t *testing.T) {
 			}
 			tried.Clear()
 			file, err := p.kvmFile()
-			if err := errors.Join(err, change(&p, file)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(err, change(&p, file)))
 			if a, err := b.kvm(&p); !errors.Is(err, errNotTried) || a.Works {
 				t.Errorf("%+v, %v", a, err)
 			}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -44,9 +45,7 @@ func inTree(port string) {
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
@@ -61,9 +60,7 @@ func TestAMachineHasARootPortsAndAFilterOfTheCallers(t *testing.T) {
 			os.WriteFile(filepath.Join(root, treeProgram), own, 0o755),
 			os.WriteFile(filepath.Join(other, "calls.toml"), []byte("extends = \"default\"\n[[rules]]\nrule = \"no-mkdir\"\nnames = [\"mkdir\", \"mkdirat\"]\naction = \"deny\"\n"), 0o644))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	spec := specHere(t, "/")
 	port := free(t)
 	p := spec.Policy
@@ -72,15 +69,11 @@ func TestAMachineHasARootPortsAndAFilterOfTheCallers(t *testing.T) {
 	spec.Argv = []string{"/" + treeProgram}
 	box := opened(t, spec)
 	ran, err := box.Start(t.Context(), &backend.Exec{Argv: []string{"/" + treeProgram, "80"}, Stdout: t.Output(), Stderr: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	said := ""
 	for deadline := time.Now().Add(time.Minute); said == "" && time.Now().Before(deadline); {
 		c, err := net.Dial("tcp4", "127.0.0.1:"+port)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		text, _ := io.ReadAll(c)
 		said = string(text)
 		c.Close()
@@ -108,9 +101,7 @@ func TestAMachineHasARootPortsAndAFilterOfTheCallers(t *testing.T) {
 func TestAFileThatIsNoFilterIsRefusedBeforeAnythingBoots(t *testing.T) {
 	spec := specHere(t, t.TempDir())
 	spec.Policy.Seccomp = filepath.Join(t.TempDir(), "calls.toml")
-	if err := os.WriteFile(spec.Policy.Seccomp, []byte("calls = 5"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(spec.Policy.Seccomp, []byte("calls = 5"), 0o644))
 	if _, err := (Backend{}).Plan(t.Context(), spec); !errors.As(err, new(*config.UsageError)) {
 		t.Errorf("%v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -63,9 +64,7 @@ func TestTheInnerSandboxLeavesOverlaysAndNamesToTheOuter(t *testing.T) {
 func TestAFileThatIsNoKernelIsRefused(t *testing.T) {
 	for name, text := range map[string]string{"empty": "", "short": "HdrS", "zeros": string(make([]byte, 4096)), "elf": "\x7fELF" + string(make([]byte, 4096))} {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		if k, err := findKernel(path); err == nil {
 			t.Errorf("%s: %+v", name, k)
 		}
@@ -76,16 +75,12 @@ func TestAFileThatIsNoKernelIsRefused(t *testing.T) {
 	image[0x20e] = 0x10
 	copy(image[0x210:], "../../etc x\x00")
 	path := filepath.Join(t.TempDir(), "image")
-	if err := os.WriteFile(path, image, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, image, 0o644))
 	if k, err := findKernel(path); err == nil {
 		t.Errorf("%+v", k)
 	}
 	copy(image[0x210:], "6.1.0-test x\x00")
-	if err := os.WriteFile(path, image, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, image, 0o644))
 	if k, err := findKernel(path); err != nil || k.release != "6.1.0-test" {
 		t.Errorf("%+v, %v", k, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -39,9 +40,7 @@ func does(t *testing.T, box backend.Sandbox, script string) string {
 	t.Helper()
 	var out bytes.Buffer
 	p, err := box.Start(t.Context(), &backend.Exec{Argv: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r := p.Wait(); r.Status != status.OK {
 		t.Errorf("%q: %s, %s: %s", script, r.Status, r.Reason, out.String())
 	}
@@ -51,9 +50,7 @@ func does(t *testing.T, box backend.Sandbox, script string) string {
 // What runs in a machine goes on where it was: in the machine itself, in one that was made of it, and again after that one was written down.
 func TestMachinesGoOnWhereTheyWere(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "book"), []byte(strings.Repeat("line\n", 5)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "book"), []byte(strings.Repeat("line\n", 5)), 0o644))
 	spec := specHere(t, dir)
 	box := opened(t, spec)
 	// An interpreter with a variable of its own, a file that is open in the tree of the host, and one of the machine.
@@ -74,23 +71,17 @@ func TestMachinesGoOnWhereTheyWere(t *testing.T) {
 	in, feed := io.Pipe()
 	var out bytes.Buffer
 	cat, err := box.Start(t.Context(), &backend.Exec{Argv: []string{"cat"}, Stdin: in, Stdout: &out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	began := time.Now()
 	snap, err := box.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Log("written down in ", time.Since(began))
 	if got := ask(box, "add"); got != "2 line" {
 		t.Errorf("the machine itself: %q", got)
 	}
 	began = time.Now()
 	fork, err := box.Fork(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Log("forked in ", time.Since(began))
 	defer fork.Close()
 	if a, b := ask(box, "id"), ask(fork, "id"); a == b {
@@ -111,21 +102,15 @@ func TestMachinesGoOnWhereTheyWere(t *testing.T) {
 		t.Errorf("%s, %q", r.Status, out.String())
 	}
 	began = time.Now()
-	if err := box.Restore(t.Context(), snap); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, box.Restore(t.Context(), snap))
 	t.Log("restored in ", time.Since(began))
 	if got := ask(box, "add"); got != "2 line" {
 		t.Errorf("restored: %q", got)
 	}
 	// Once more, of a machine that has been restored; and by another sandbox.
 	second, err := box.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := box.Restore(t.Context(), second); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, box.Restore(t.Context(), second))
 	if got := ask(box, "add"); got != "3 line" {
 		t.Errorf("restored twice: %q", got)
 	}
@@ -155,9 +140,7 @@ func TestMachinesGoOnWhereTheyWere(t *testing.T) {
 		}
 	}
 	from.Policy = spec.Policy
-	if err := os.WriteFile(filepath.Join(dir, "book"), []byte("another book"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "book"), []byte("another book"), 0o644))
 	if _, failed, err := backend.Open(t.Context(), Backend{}, &from); failed == nil || !strings.Contains(failed.Reason, "book") {
 		t.Errorf("with another file than the one that is open: %+v, %v", failed, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/conformance"
 	"github.com/confine-run/confine/confine"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -90,9 +91,7 @@ func TestScript(t *testing.T) {
 		Step{Delay: time.Hour},
 	)}
 	box, err := confine.Open(t.Context(), nil, confine.WithBackend(mock))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	out, r, err := box.Command("python3", "-c", "print(42)").CombinedOutput()
 	if err != nil || string(out) != "42\nwarned\n" || r.Status != status.OK {
 		t.Errorf("%q, %+v, %v", out, r, err)
@@ -106,9 +105,7 @@ func TestScript(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := box.CommandContext(ctx, "sleep")
-	if err := slow.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, slow.Start())
 	cancel()
 	if r, _ := slow.Wait(); r.Status != status.KilledKill {
 		t.Errorf("cancelled while it is slow: %+v", r)

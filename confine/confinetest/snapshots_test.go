@@ -10,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -31,9 +32,7 @@ func open(t *testing.T, b *Backend, change func(*backend.Spec)) backend.Sandbox 
 
 func put(t *testing.T, box backend.Sandbox, name, text string) {
 	t.Helper()
-	if err := write(box.Files(), name, text); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, write(box.Files(), name, text))
 }
 
 func want(t *testing.T, box backend.Sandbox, name, text string) {
@@ -48,9 +47,7 @@ func TestASnapshotThatIsKeptIsFoundInItsDirectoryAndInNoOther(t *testing.T) {
 	box := open(t, mock, nil)
 	put(t, box, "/tmp/a", "before")
 	made, err := box.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	put(t, box, "/tmp/a", "after")
 	_ = made.Close()
 	_, _ = box.Close()
@@ -60,9 +57,7 @@ func TestASnapshotThatIsKeptIsFoundInItsDirectoryAndInNoOther(t *testing.T) {
 		}
 	}
 	kept, err := mock.Kept("/state", made.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for range 2 {
 		other := open(t, mock, func(s *backend.Spec) { s.From = kept })
 		want(t, other, "/tmp/a", "before")
@@ -75,9 +70,7 @@ func TestAForkHasTheFilesAndAnEndOfItsOwn(t *testing.T) {
 	box := open(t, mock, nil)
 	put(t, box, "/tmp/a", "shared")
 	fork, err := box.Fork(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	put(t, fork, "/tmp/a", "of the fork")
 	want(t, box, "/tmp/a", "shared")
 	if _, err := box.Fork(t.Context()); err == nil || err.Error() != "no room" {
@@ -90,9 +83,7 @@ func TestAForkHasTheFilesAndAnEndOfItsOwn(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	second, err := fork.Fork(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cancel()
 	<-second.Done()
 	want(t, fork, "/tmp/a", "of the fork")
@@ -125,9 +116,7 @@ func TestFaultsOfTheMockAreThoseThatItIsGiven(t *testing.T) {
 	}
 	well := open(t, &Backend{}, nil)
 	from, err := well.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := box.Restore(t.Context(), from); !errors.Is(err, fault) {
 		t.Error(err)
 	}

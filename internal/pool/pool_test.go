@@ -14,6 +14,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/confine/confinetest"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -143,9 +144,7 @@ func (h *host) openAs(t *testing.T, b backend.Backend, o Options) *Pool {
 		return &backend.Spec{Policy: &own, Dir: "/"}, nil
 	}
 	p, err := New(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if h.pools++; h.pools == 1 { // cleaned up last
 		t.Cleanup(func() {
 			eventually(t, "everything that was opened is closed", func() bool { return h.opened.Load() == h.closed.Load() })
@@ -172,9 +171,7 @@ func ready(t *testing.T, p *Pool, n int) {
 func claim(t *testing.T, p *Pool, want Path) *Claimed {
 	t.Helper()
 	c, err := p.Claim(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if c.Path != want {
 		t.Errorf("it came %s, and not %s", c.Path, want)
 	}
@@ -324,9 +321,7 @@ func TestAClaimForACommandIsNotGivenWhatAnOldPlanSays(t *testing.T) {
 		p.now.at = p.now.at.Add(-time.Hour) // the keeper makes another
 		p.mu.Unlock()
 		c, err := p.Claim(t.Context(), "sh")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := c.Spec.Policy.OutputLimit; got != want {
 			t.Errorf("%d, and it is %d by now", got, want)
 		}
@@ -349,9 +344,7 @@ func TestACommandThatNeedsMoreGetsASandboxOfItsOwn(t *testing.T) {
 	before := h.plans.Load()
 	for range 5 {
 		c, err := p.Claim(t.Context(), "sh")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c.Retire()
 	}
 	if n := h.plans.Load() - before; n > 5 { // those built cold make one each
@@ -365,9 +358,7 @@ func TestAPoolGrowsAndShrinksWithDemand(t *testing.T) {
 	ready(t, p, 1)
 	for range 10 {
 		c, err := p.Claim(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c.Retire()
 	}
 	eventually(t, "it has grown", func() bool { return p.Stats().Ready > 1 })
@@ -433,9 +424,7 @@ func TestNothingOfOneClaimIsInTheNext(t *testing.T) {
 		var out strings.Builder
 		e.Stdout = &out
 		process, err := p.Run(t.Context(), e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		process.Wait()
 		if got := strings.Count(out.String(), secret); got != []int{3, 0, 0}[i] {
 			t.Errorf("claim %d sees %q", i, out.String())

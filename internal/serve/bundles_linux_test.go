@@ -16,6 +16,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/confine/confinetest"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/snapshot"
 )
@@ -43,9 +44,7 @@ func pack(t *testing.T, fill int64, all ...tar.Header) []byte {
 		if h.Mode == 0 {
 			h.Mode = 0o644
 		}
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.WriteHeader(&h))
 		_, _ = w.Write([]byte(text))
 	}
 	if fill > 0 {
@@ -199,9 +198,7 @@ func TestClientsThatLeaveInTheMiddleOfABundleLeaveNothing(t *testing.T) {
 		c.leave(fmt.Sprintf("PUT /v1/snapshots/%s HTTP/1.1\r\nHost: c\r\nContent-Length: %d\r\n\r\n%s", other, len(more), more[:len(more)/2]))
 		c.leave(fmt.Sprintf("PUT /v1/snapshots/%s HTTP/1.1\r\nHost: c\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s", other, len(more), more[:1000]))
 		conn, err := c.Transport.(*http.Transport).DialContext(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		fmt.Fprintf(conn, "GET /v1/snapshots/%s HTTP/1.1\r\nHost: c\r\n\r\n", id)
 		_, _ = conn.Read(make([]byte, 64<<10))
 		_ = conn.Close()
@@ -209,9 +206,7 @@ func TestClientsThatLeaveInTheMiddleOfABundleLeaveNothing(t *testing.T) {
 	attempt()
 	descriptors := func() int {
 		all, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return len(all)
 	}
 	rest := func(goroutines, files int) (g, f int, same bool) {
@@ -240,9 +235,7 @@ func TestHalfABundleIsNoSnapshot(t *testing.T) {
 	dir, keep := realStore(t, sandboxes.Options{})
 	_, c := newServer(t, keep)
 	store := sandboxes.SnapshotDir(dir, OwnerOf(os.Geteuid()))
-	if err := os.MkdirAll(filepath.Join(store, ".unfinished-ABC"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(store, ".unfinished-ABC"), 0o700))
 	var all struct{ Snapshots []snapshotDoc }
 	if c.want(200, "GET", "/v1/snapshots", nil, &all); len(all.Snapshots) != 0 {
 		t.Errorf("%+v", all)

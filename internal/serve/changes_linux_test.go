@@ -18,6 +18,7 @@ import (
 	"github.com/confine-run/confine/confine/confinetest"
 	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/status"
 )
@@ -72,9 +73,7 @@ func (b overlaidBox) Changes(_ context.Context, keep string) (*status.Changes, e
 func writeTo(t *testing.T, dir, name, text string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 }
 
 func newOverlaid(t *testing.T, change func(*Server)) (*overlaid, *client, string) {
@@ -221,13 +220,9 @@ func TestWhatAKilledServerKeptIsForgotten(t *testing.T) {
 	}
 	record := filepath.Join(keep, c.RunID, "manifest.json")
 	text, err := os.ReadFile(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	old := regexp.MustCompile(`"time":"[^"]*"`).ReplaceAllString(string(text), `"time":"`+time.Now().Add(-2*keepTime).Format(time.RFC3339Nano)+`"`)
-	if err := os.WriteFile(record, []byte(old), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(record, []byte(old), 0o600))
 	if _, err := recoverChanges(s.Changes); err != nil {
 		t.Error(err)
 	}

@@ -10,24 +10,21 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // overTCP is a server with E2B's API on a TCP port, and what sends requests there.
 func overTCP(t *testing.T, change func(*Server)) func(method, path, body string, head map[string]string) (int, string) {
 	t.Helper()
 	tokens, err := ParseTokens(strings.Repeat("a", 32) + "\n" + strings.Repeat("b", 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s, _ := newServer(t, nil)
 	other := &Server{Manager: s.Manager, Sources: s.Sources, Tokens: tokens, E2B: true, Version: "test"}
 	if change != nil {
 		change(other)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- other.Serve(ctx, l) }()
@@ -35,18 +32,14 @@ func overTCP(t *testing.T, change func(*Server)) func(method, path, body string,
 	return func(method, path, body string, head map[string]string) (int, string) {
 		t.Helper()
 		r, err := http.NewRequest(method, "http://"+l.Addr().String()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for k, v := range head {
 			if r.Header.Set(k, v); k == "Host" {
 				r.Host = v
 			}
 		}
 		answer, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
 		if err != nil {
@@ -59,9 +52,7 @@ func overTCP(t *testing.T, change func(*Server)) func(method, path, body string,
 func TestE2BHasTheServersOwnersAndPolicies(t *testing.T) {
 	send := overTCP(t, func(s *Server) {
 		ceiling, err := config.Profile("standard")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		s.Ceiling, s.Profile = &ceiling, "standard"
 	})
 	a, b := map[string]string{"X-API-Key": strings.Repeat("a", 32)}, map[string]string{"Authorization": "Bearer " + strings.Repeat("b", 32)}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestLinksNamesAndModes(t *testing.T) {
@@ -85,9 +86,7 @@ func watching(t *testing.T, c *client, path string) (next func() backend.FileEve
 	return func() (e backend.FileEvent) {
 		t.Helper()
 		for lines.Scan() {
-			if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(lines.Bytes(), &e))
 			if e.Op != watchKeepalive {
 				return e
 			}

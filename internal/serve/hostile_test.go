@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // Ten thousand clients that are slow, leave in the middle, or send what they like. What comes back is a document, a problem or
@@ -25,9 +27,7 @@ func TestHostileClientsLeaveNothing(t *testing.T) {
 	dial := c.Transport.(*http.Transport).DialContext
 	connect := func() net.Conn {
 		conn, err := dial(t.Context(), "", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 		return conn
 	}
@@ -158,9 +158,7 @@ func census() (n counted) {
 func TestARunEndsWhenItsClientLeaves(t *testing.T) {
 	s, c := newServer(t, nil)
 	conn, err := c.Transport.(*http.Transport).DialContext(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	post(conn, "/v1/runs", `{"argv":["sleep"]}`)
 	owner := OwnerOf(os.Geteuid())
 	for len(s.Manager.List(owner)) == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/confine/confinetest"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/status"
 )
@@ -63,20 +64,14 @@ func (c *client) follow(path string, body string, enough func(*sandboxes.Frame) 
 		method = "POST"
 	}
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	r.Header.Set("Accept", ndjson)
 	answer, err := c.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	defer answer.Body.Close()
 	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
 		var f sandboxes.Frame
-		if err := json.Unmarshal(lines.Bytes(), &f); err != nil {
-			c.t.Fatal(err)
-		}
+		must.Do(c.t, json.Unmarshal(lines.Bytes(), &f))
 		all = append(all, f)
 		if enough(&f) {
 			return all
@@ -175,14 +170,10 @@ func TestAClientThatTakesNothingIsLeft(t *testing.T) {
 	c := newLive(t, func(s *Server) { s.pace.write = 100 * time.Millisecond })
 	box := c.open(doc{})
 	r, err := http.NewRequestWithContext(t.Context(), "POST", c.base+box+"/exec", strings.NewReader(`{"argv": ["flood"]}`)) // 16 MiB
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Header.Set("Accept", ndjson)
 	answer, err := c.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer answer.Body.Close() // and nothing is read
 	var p processDoc
 	for end := time.Now().Add(20 * time.Second); p.State != "exited"; time.Sleep(10 * time.Millisecond) {

@@ -11,6 +11,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/confine/confinetest"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // withPool is a server with a pool of which all are ready, and what it shows of it.
@@ -21,9 +22,7 @@ func withPool(t *testing.T, kind poolKind, change func(*Server)) (c *client, sho
 		if change != nil {
 			change(s)
 		}
-		if err := (poolRoutes{s}).open([]string{"standard=2:4"}, "", func(*config.Policy) backend.Backend { return mock }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, (poolRoutes{s}).open([]string{"standard=2:4"}, "", func(*config.Policy) backend.Backend { return mock }))
 	})
 	show = func() poolDoc {
 		t.Helper()

@@ -20,6 +20,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/confine/confinetest"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/sockets"
 )
@@ -77,9 +78,7 @@ func newServer(t *testing.T, change func(*Server)) (*Server, *client) {
 	}
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := sockets.Listen("unix:"+path, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	serveOn(t, s, l)
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
@@ -110,15 +109,11 @@ func (c *client) send(method, path string, body any) (*http.Response, []byte) {
 		from = strings.NewReader(b)
 	default:
 		text, err := json.Marshal(b)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		must.Do(c.t, err)
 		from = bytes.NewReader(text)
 	}
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.base+path, from)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	for k, v := range c.head {
 		r.Header.Set(k, v)
 		if k == "Host" {
@@ -126,14 +121,10 @@ func (c *client) send(method, path string, body any) (*http.Response, []byte) {
 		}
 	}
 	answer, err := c.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	return answer, text
 }
 
@@ -384,9 +375,7 @@ func TestTarsThatLeadOutAreRefused(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.WriteHeader(h))
 		w.Close()
 		answer, text := c.send("PUT", box+"/files/tmp/t?tar", b.String())
 		if answer.StatusCode != 422 {
@@ -481,9 +470,7 @@ func TestAKeyOfIdempotencyCreatesOnce(t *testing.T) {
 func TestPoliciesStayBelowTheCeiling(t *testing.T) {
 	_, c := newServer(t, func(s *Server) {
 		p, err := config.Profile("standard")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		s.Ceiling = &p
 	})
 	box := c.open(doc{"policy": doc{"profile": "standard", "memory_limit": "16M"}})
@@ -508,9 +495,7 @@ func TestTCPNeedsATokenAndItsOwnName(t *testing.T) {
 		t.Error("a short token")
 	}
 	l, err := sockets.Listen("127.0.0.1:0", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s, _ := newServer(t, func(s *Server) { s.Tokens = tokens })
 	other := &Server{Manager: s.Manager, Sources: s.Sources, Tokens: tokens}
 	serveOn(t, other, l)
@@ -554,9 +539,7 @@ func TestTheDescriptionHasEveryRoute(t *testing.T) {
 	var d struct {
 		Paths map[string]map[string]json.RawMessage
 	}
-	if err := json.Unmarshal(openAPI, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(openAPI, &d))
 	var described, served []string
 	for path, methods := range d.Paths {
 		for m := range methods {

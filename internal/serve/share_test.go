@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/sandboxes"
 )
 
@@ -24,9 +25,7 @@ func TestEachOwnerHasKeysOfItsOwn(t *testing.T) {
 	answer := func(owner sandboxes.Owner, word string, size int) bool {
 		t.Helper()
 		a, mine, err := k.claim(owner, keyOf{"/", word}, digest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if !mine {
 			return false
 		}
@@ -75,9 +74,7 @@ func TestLargeDocumentsOfOneOwnerAreFew(t *testing.T) {
 	var all []*call
 	for range maxBodies / maxBody {
 		c, err := request("a", -1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, c)
 	}
 	if _, err := request("a", smallBody+1); err == nil {
@@ -107,9 +104,7 @@ func TestABodyThatIsNotReadIsNotWaitedFor(t *testing.T) {
 		"POST /v1/runs HTTP/1.1\r\nHost: c\r\nContent-Length: 60\r\n\r\n]",
 	} {
 		conn, err := c.Transport.(*http.Transport).DialContext(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = conn.SetDeadline(time.Now().Add(20 * time.Second)) // less than the time that a body may take
 		if _, err := io.WriteString(conn, ask); err != nil {
 			t.Fatal(err)
@@ -129,14 +124,10 @@ func TestHeadersThatSayWhoAsksAreThereOnce(t *testing.T) {
 	_, c := newServer(t, nil)
 	for _, name := range single {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", c.base+"/v1/version", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r.Header[http.CanonicalHeaderKey(name)] = []string{"a", "b"}
 		answer, err := c.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: %s", name, answer.Status)
@@ -149,9 +140,7 @@ func TestASandboxThatIsEndingSaysWhy(t *testing.T) {
 	s, c := newServer(t, nil)
 	_, id, _ := strings.Cut(c.open(doc{}), "/v1/sandboxes/")
 	b, err := s.Manager.Get(OwnerOf(os.Getuid()), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	asks := &call{Request: httptest.NewRequest(http.MethodPost, "/", nil), box: b}
 	go b.Close("memory_limit", "too much memory")
 	var p *problem

@@ -13,6 +13,7 @@ import (
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/confine/confinetest"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/sandboxes/sandboxestest"
 	"github.com/confine-run/confine/internal/snapshot"
@@ -184,9 +185,7 @@ func TestASnapshotOfSomebodyElseDoesNotExist(t *testing.T) {
 	keeping(&confinetest.Backend{}, nil)(s)
 	s.Tokens, _ = ParseTokens(strings.Join(tokens, "\n"))
 	l, err := sockets.Listen("127.0.0.1:0", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	serveOn(t, s, l)
 	as := func(i int) *client {
 		return &client{Client: http.DefaultClient, t: t, base: "http://" + l.Addr().String(), head: map[string]string{"Authorization": "Bearer " + tokens[i]}}
@@ -225,9 +224,7 @@ func TestASnapshotIsOpenedUnderThePolicyOfTheCeiling(t *testing.T) {
 	_, c := newServer(t, func(s *Server) {
 		keeping(mock, nil)(s)
 		p, err := config.Profile("standard")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		s.Ceiling = &p
 	})
 	box := c.open(doc{"policy": doc{"profile": "standard"}})
@@ -257,9 +254,7 @@ func TestAnUploadThatDripsIsEnded(t *testing.T) {
 func (c *client) leave(text string) {
 	c.t.Helper()
 	conn, err := c.Transport.(*http.Transport).DialContext(c.t.Context(), "", "")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	_, _ = io.WriteString(conn, text)
 	if half, ok := conn.(*net.UnixConn); ok {
 		_ = half.CloseWrite()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -75,9 +76,7 @@ func TestModulesAreCompiledOnce(t *testing.T) {
 	c := Cache{Dir: filepath.Join(t.TempDir(), "c"), Compile: compile}
 	one, other := strings.NewReader("one"), strings.NewReader("other")
 	dir, err := c.Entry(t.Context(), one, 3, "id")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if text, err := os.ReadFile(filepath.Join(dir, kept)); err != nil || string(text) != "code" {
 		t.Fatalf("%q, %v", text, err)
 	}
@@ -187,9 +186,7 @@ func TestACacheThatOthersWriteToIsNone(t *testing.T) {
 		"a file":      func(dir string) error { return os.WriteFile(dir, nil, 0o600) },
 	} {
 		c := Cache{Dir: filepath.Join(t.TempDir(), "c"), Compile: compile}
-		if err := make(c.Dir); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, make(c.Dir))
 		if dir, err := c.Entry(t.Context(), strings.NewReader("m"), 1, ""); err == nil || *n > 0 {
 			t.Errorf("%s: %s", name, dir)
 		}
@@ -199,20 +196,14 @@ func TestACacheThatOthersWriteToIsNone(t *testing.T) {
 func TestTheOldestGo(t *testing.T) {
 	compile, _ := compilerOf(kept+"\ncode", nil)
 	c := Cache{Dir: t.TempDir(), Compile: compile}
-	if err := os.Chmod(c.Dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(c.Dir, 0o700))
 	var first string
 	for i := range maxCached + 5 {
 		text := bytes.Repeat([]byte{'x'}, i+1)
 		dir, err := c.Entry(t.Context(), bytes.NewReader(text), int64(len(text)), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		at := time.Now().Add(time.Duration(i-1000) * time.Second)
-		if err := os.Chtimes(dir, at, at); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chtimes(dir, at, at))
 		if i == 0 {
 			first = dir
 		}

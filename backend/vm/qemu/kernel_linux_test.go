@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // vmlinux is a kernel of one part, at an address, with a note of an entry in it.
@@ -52,17 +53,13 @@ func gzipped(t testing.TB, data []byte) []byte {
 	if _, err := w.Write(data); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	return b.Bytes()
 }
 
 func zstandard(t testing.TB, data []byte) []byte {
 	w, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return append(w.EncodeAll(data, nil), 1, 2, 3, 4) // the length, as Linux has it
 }
 
@@ -91,15 +88,11 @@ func TestAKernelLiesInMemoryWhereItWasLinkedToBe(t *testing.T) {
 func TestTheKernelOfTheMachinesIsUnpacked(t *testing.T) {
 	named := os.Getenv("VMKERNEL")
 	if named == "" {
-		if must := host.MustRun("vmkernel"); must != nil {
-			t.Fatal(must)
-		}
+		must.Do(t, host.MustRun("vmkernel"))
 		t.Skip("VMKERNEL names none")
 	}
 	f, err := os.Open(named)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	memory := filepath.Join(t.TempDir(), "memory")
 	entry, err := unpackInto(memory, f, 512<<20)
@@ -107,9 +100,7 @@ func TestTheKernelOfTheMachinesIsUnpacked(t *testing.T) {
 		t.Fatal(entry, err)
 	}
 	m, err := os.Open(memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer m.Close()
 	begin := make([]byte, 1)
 	if _, err := m.ReadAt(begin, int64(entry)); err != nil || begin[0] != 0xfc { // cld, as arch/x86/platform/pvh/head.S begins

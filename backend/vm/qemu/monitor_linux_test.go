@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // emulator is a QEMU that says what a test likes.
 func emulator(t *testing.T) (m *monitor, qemu *os.File, ended chan error) {
 	t.Helper()
 	own, other, err := pair("monitor")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { other.Close() })
 	ended = make(chan error, 1)
 	if m, err = newMonitor(own, func(err error) { ended <- err }); err != nil {
@@ -86,9 +86,7 @@ func TestAQEMUThatSaysWhatItMayNotIsAtItsEnd(t *testing.T) {
 func TestWhatIsNoFileOfAMachineIsNotOpened(t *testing.T) {
 	dir := t.TempDir()
 	file, link, fifo := dir+"/file", dir+"/link", dir+"/fifo"
-	if err := errors.Join(os.WriteFile(file, []byte("text"), 0o600), os.Symlink(file, link), unix.Mkfifo(fifo, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(file, []byte("text"), 0o600), os.Symlink(file, link), unix.Mkfifo(fifo, 0o600)))
 	for _, c := range []struct {
 		path string
 		size int64

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 )
 
 const inOwnUserns = "CONFINE_TEST_IN_OWN_USERNS"
@@ -22,9 +23,7 @@ func TestHeldBelow(t *testing.T) {
 			UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}}
 		text, err := cmd.CombinedOutput()
 		if cmd.Process == nil || cmd.ProcessState == nil {
-			if err := host.MustRun("userns"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, host.MustRun("userns"))
 			t.Skip("no user namespace: ", err)
 		}
 		if err != nil {
@@ -34,9 +33,7 @@ func TestHeldBelow(t *testing.T) {
 	}
 	for path, want := range map[string]bool{"/": true, t.TempDir(): false} { // /proc is mounted on /
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer unix.Close(fd)
 		if got := heldBelow(fd); got != want {
 			t.Errorf("%s: %v, want %v", path, got, want)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/child/internal/fault"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // rooted is a builder whose new root is an ordinary directory.
@@ -17,18 +18,14 @@ func rooted(t *testing.T) (*Builder, string) {
 	t.Helper()
 	dir := t.TempDir()
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := New(&handoff.Box{}, new(handoff.Built), -1, nil)
 	s.fd = fd
 	t.Cleanup(func() {
 		s.forget("/")
 		_ = unix.Close(fd)
 	})
-	if err := s.own(fd, "/"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.own(fd, "/"))
 	return s, dir
 }
 
@@ -55,9 +52,7 @@ func TestWhatLeadsToAPlaceIsMade(t *testing.T) {
 func TestNothingIsMadeBehindALinkOrInTheCallersTree(t *testing.T) {
 	s, dir := rooted(t)
 	outside := t.TempDir()
-	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(outside, filepath.Join(dir, "link")))
 	if err := s.makeDir("/link/new", 0o755); err == nil {
 		t.Error("made a directory behind a link")
 	}
@@ -86,9 +81,7 @@ func TestADirectoryThatIsCoveredIsLeft(t *testing.T) {
 		{"mounted below", "/a/b/c", false},
 	} {
 		s, _ := rooted(t)
-		if err := s.makeDir(at+"/first", 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.makeDir(at+"/first", 0o755))
 		s.forget(c.mounted)
 		if left := !slices.ContainsFunc(s.way, func(p place) bool { return p.path == at }); left != c.left {
 			t.Errorf("%s: left: %v, want %v", c.name, left, c.left)
@@ -99,13 +92,9 @@ func TestADirectoryThatIsCoveredIsLeft(t *testing.T) {
 // What was to be hidden or protected, and isn't where it was, has another name now.
 func TestWhatWasMovedAwayIsNoticed(t *testing.T) {
 	s, dir := rooted(t)
-	if err := os.WriteFile(filepath.Join(dir, "now"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "now"), nil, 0o600))
 	var st unix.Stat_t
-	if err := unix.Stat(filepath.Join(dir, "now"), &st); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Stat(filepath.Join(dir, "now"), &st))
 	for _, c := range []struct {
 		name string
 		do   func() error

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestParseMountinfo(t *testing.T) {
@@ -55,9 +56,7 @@ func TestVerifyHoldsTheTableAgainstThePlan(t *testing.T) {
 		{point: "/usr/secret", options: "ro,nosuid,nodev,noexec"},
 		{point: "/dev/pts", options: "rw,nosuid,noexec", super: "rw,mode=620,ptmxmode=666,max=32"},
 	}
-	if err := c.check(good); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.check(good))
 	for _, bad := range []mountEntry{
 		{point: "/", options: "rw,nosuid,nodev"},
 		{point: "/usr", options: "rw,nosuid,nodev"},
@@ -96,9 +95,7 @@ func TestVerifyKnowsWhatIsCovered(t *testing.T) {
 		{"5", "1", "/work", "ro,nosuid,nodev", ""},
 		{"6", "5", "/work/mounted", "ro,nosuid,nodev", ""},
 	}
-	if err := c.check(good); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.check(good))
 	for name, change := range map[string]func(table []mountEntry){
 		"by itself":    func(table []mountEntry) { table[2] = mountEntry{"3", "3", "/home/u", "rw,nosuid,nodev", ""} },
 		"beside":       func(table []mountEntry) { table[2].parent = "1" },

@@ -4,20 +4,18 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestLookPath(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]uint32{"run": 0o755, "data": 0o644} {
 		fd, err := unix.Open(dir+"/"+name, unix.O_CREAT|unix.O_WRONLY, mode)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		unix.Close(fd)
 	}
-	if err := unix.Mkdir(dir+"/sub", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkdir(dir+"/sub", 0o755))
 	env := []string{"PATH=/nonexistent:" + dir}
 	for _, c := range []struct {
 		name string

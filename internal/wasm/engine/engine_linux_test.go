@@ -13,6 +13,7 @@ import (
 	expsys "github.com/tetratelabs/wazero/experimental/sys"
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/wasm"
 	"github.com/confine-run/confine/status"
 )
@@ -37,9 +38,7 @@ func module(pages byte, code ...byte) []byte {
 func runModule(t *testing.T, o wasm.Options, text []byte) (*wasm.Told, int) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "m.wasm")
-	if err := os.WriteFile(name, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, text, 0o600))
 	return run(&o, []string{name}, nil)
 }
 
@@ -98,15 +97,11 @@ func TestNothingLeadsOutOfATree(t *testing.T) {
 		os.Symlink("/proc/self/root"+out, filepath.Join(dir, "magic")), unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600), os.Symlink("plain", filepath.Join(dir, "inner")),
 		os.Symlink("/dev/tty", filepath.Join(dir, "tty")),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	s := &seen{}
 	tree, err := openTree(dir, s, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	open := func(name string, flag expsys.Oflag) string {
 		f, e := tree.OpenFile(name, flag, 0o600)
 		if e != 0 {
@@ -166,9 +161,7 @@ func TestNothingLeadsOutOfATree(t *testing.T) {
 // With proc in a tree, its files would be the engine's memory and its descriptors.
 func TestNoFileOfTheKernelsIsOpened(t *testing.T) {
 	tree, err := openTree("/", &seen{}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, name := range []string{"proc/self/mem", "proc/self/environ", "proc/self/fd/0", "proc/self/root/etc/passwd", "proc/version", "sys/kernel/profiling"} {
 		for _, flag := range []expsys.Oflag{expsys.O_RDONLY, expsys.O_RDWR} {
 			if f, e := tree.OpenFile(name, flag, 0); e == 0 {
@@ -187,9 +180,7 @@ func TestNoFileOfTheKernelsIsOpened(t *testing.T) {
 func TestFilesOfATree(t *testing.T) {
 	dir := t.TempDir()
 	tree, err := openTree(dir, &seen{}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f, e := tree.OpenFile("f", expsys.O_RDWR|expsys.O_CREAT|expsys.O_EXCL, 0o600)
 	if e != 0 {
 		t.Fatal(e)
@@ -283,14 +274,10 @@ func TestFilesOfATree(t *testing.T) {
 func TestOneFileOfADirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"one", "other"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	tree, err := openTree(filepath.Join(dir, "one"), &seen{}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, e := tree.Stat("one"); e != 0 {
 		t.Error(e)
 	}
@@ -310,13 +297,9 @@ func TestOneFileOfADirectory(t *testing.T) {
 func TestTheSameEachTime(t *testing.T) {
 	look := func(touch bool) (sum []byte) {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o600))
 		tree, err := openTree(dir, &seen{}, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		tree.name = "/w"
 		if touch {
 			_ = tree.Utimens("f", 12345, 12345)
@@ -344,21 +327,13 @@ func TestTheSameEachTime(t *testing.T) {
 func TestWhatIsCompiledIsUsed(t *testing.T) {
 	var out bytes.Buffer
 	text := module(1, 0x41, 9, 0x10, 0)
-	if err := compile(bytes.NewReader(text), &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, compile(bytes.NewReader(text), &out))
 	name, rest, _ := strings.Cut(out.String(), "\n")
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(rest), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, filepath.Dir(name)), 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(rest), 0o600))
 	for what, content := range map[string]string{"as it was": rest, "cut": rest[:len(rest)/2], "changed": strings.Repeat("x", len(rest)), "empty": ""} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 		told, code := runModule(t, wasm.Options{Cache: dir}, text)
 		if code != 9 {
 			t.Errorf("%s: %d, %+v", what, code, told)

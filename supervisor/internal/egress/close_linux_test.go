@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 )
@@ -151,8 +152,8 @@ func TestGatewaysLeaveNothing(t *testing.T) {
 		for range 3 {
 			g := gateway(t, anyone, nil)
 			l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-			must(t, err)
-			must(t, g.listen(l, func(c *conn) { c.reset() }))
+			must.Do(t, err)
+			must.Do(t, g.listen(l, func(c *conn) { c.reset() }))
 			for i := range 30 {
 				c := converse(t, g, []string{"", "ok.test"}[i%2])
 				if i%3 == 0 {

@@ -11,13 +11,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/plan"
 )
 
 func limited(t *testing.T, p plan.Network) *Gateway {
 	t.Helper()
 	g, err := New(&p, nil)
-	must(t, err)
+	must.Do(t, err)
 	g.Inside(-1)
 	t.Cleanup(g.Close)
 	return g
@@ -190,7 +191,7 @@ func TestUrgentBytesArriveInTheirPlace(t *testing.T) {
 			from, src := pair(t)
 			dst, to := pair(t)
 			in, out := newConn(src), newConn(dst)
-			must(t, in.raw.Control(oobInline))
+			must.Do(t, in.raw.Control(oobInline))
 			half := string(noise(size))
 			say(t, from, half)
 			urgent(t, from)
@@ -217,5 +218,5 @@ func urgent(t *testing.T, c *net.TCPConn) {
 			}
 		})
 	}
-	must(t, err)
+	must.Do(t, err)
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/network"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/supervisor/internal/egress/names"
@@ -37,7 +38,7 @@ func allow(words ...string) network.Rules { return rules(network.Policy{Allow: w
 func gateway(t *testing.T, p plan.Network, zone map[string][]string) *Gateway {
 	t.Helper()
 	g, err := New(&p, nil)
-	must(t, err)
+	must.Do(t, err)
 	g.Inside(-1)
 	g.resolver = names.Resolver{Lookup: func(_ context.Context, name string) (list []netip.Addr, err error) {
 		words, ok := zone[name]
@@ -166,16 +167,16 @@ func TestDatagramsGoWhereTheServerIs(t *testing.T) {
 func blackhole(t *testing.T, address string) (port uint16) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
 	at := &unix.SockaddrInet4{Addr: netip.MustParseAddr(address).As4()}
-	must(t, errors.Join(unix.Bind(fd, at), unix.Listen(fd, 0)))
+	must.Do(t, errors.Join(unix.Bind(fd, at), unix.Listen(fd, 0)))
 	name, err := unix.Getsockname(fd)
-	must(t, err)
+	must.Do(t, err)
 	at = name.(*unix.SockaddrInet4)
 	for range 4 { // full with one or two
 		c, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-		must(t, err)
+		must.Do(t, err)
 		t.Cleanup(func() { unix.Close(c) })
 		_ = unix.Connect(c, at)
 	}
@@ -193,7 +194,7 @@ func TestDialTakesTheFirstThatAnswers(t *testing.T) {
 	const waits, answers, refuses = "127.1.0.1", "127.1.0.2", "127.1.0.3"
 	port := blackhole(t, waits)
 	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(answers), port)))
-	must(t, err)
+	must.Do(t, err)
 	defer l.Close()
 	for _, all := range [][]string{{answers}, {answers, waits}, {refuses, answers}, {waits, answers}, {waits, refuses, answers}, {refuses, refuses, waits, answers}} {
 		c, err := dialTCP(t.Context(), addrs(all...), port)
@@ -253,7 +254,7 @@ func TestDialTakesFewDescriptors(t *testing.T) {
 func openDescriptors(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	must.Do(t, err)
 	return len(all)
 }
 
@@ -261,15 +262,15 @@ func openDescriptors(t *testing.T) int {
 // connected to itself: that would keep the port from who is to listen there.
 func TestASocketConnectedToItselfIsTold(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	f := os.NewFile(uintptr(fd), "socket")
 	defer f.Close()
-	must(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	must.Do(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 	at, err := unix.Getsockname(fd)
-	must(t, err)
-	must(t, unix.Connect(fd, at))
+	must.Do(t, err)
+	must.Do(t, unix.Connect(fd, at))
 	c, err := net.FileConn(f)
-	must(t, err)
+	must.Do(t, err)
 	defer c.Close()
 	if !toItself(c) {
 		t.Error("it isn't")

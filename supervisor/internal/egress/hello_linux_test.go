@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -110,10 +111,10 @@ func TestSecondHelloIsHeldToTheName(t *testing.T) {
 // TestRetriedHandshakesWork with a real client and a real server.
 func TestRetriedHandshakesWork(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.Do(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"ok.test"}}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
+	must.Do(t, err)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		talk := conversation(t, anyone, "ok.test")
 		server := tls.Server(talk.server, &tls.Config{
@@ -135,12 +136,5 @@ func TestRetriedHandshakesWork(t *testing.T) {
 		}
 		_ = server.Close()
 		<-talk.ended
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

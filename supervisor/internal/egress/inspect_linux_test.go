@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/egress/peek"
@@ -22,10 +23,10 @@ import (
 func pair(t *testing.T) (a, b *net.TCPConn) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	must(t, err)
+	must.Do(t, err)
 	defer l.Close()
 	a, err = net.DialTCP("tcp4", nil, l.Addr().(*net.TCPAddr))
-	must(t, err)
+	must.Do(t, err)
 	if b, err = l.AcceptTCP(); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/plan"
 )
 
@@ -14,7 +15,7 @@ func TestDatagramsThatWaitHoldNothing(t *testing.T) {
 	const all, size = 200, 60_000
 	g := gateway(t, plan.Network{}, nil)
 	server, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	must(t, err)
+	must.Do(t, err)
 	defer server.Close()
 	heap := func() uint64 {
 		var m runtime.MemStats
@@ -27,7 +28,7 @@ func TestDatagramsThatWaitHoldNothing(t *testing.T) {
 	before := heap()
 	for range all {
 		conn, err := net.Dial("udp4", server.LocalAddr().String())
-		must(t, err)
+		must.Do(t, err)
 		e := &session{flow: flow{from: source(0), to: source(1)}, listener: &udpListener{g: g, redirected: true}}
 		over := make(chan string)
 		go func() { over <- e.answers(conn) }()

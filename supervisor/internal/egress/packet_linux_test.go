@@ -8,6 +8,8 @@ import (
 	"golang.org/x/net/icmp"
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 var (
@@ -24,14 +26,14 @@ func opened(t *testing.T, b []byte, from, to netip.Addr, protocol int) (body []b
 	t.Helper()
 	if from.Is4() {
 		h, err := ipv4.ParseHeader(b)
-		must(t, err)
+		must.Do(t, err)
 		if !whole(0, b[:h.Len]) || h.TotalLen != len(b) || h.Protocol != protocol || h.Src.String() != from.String() || h.Dst.String() != to.String() || h.TTL == 0 {
 			t.Errorf("the header is %v", h)
 		}
 		return b[h.Len:]
 	}
 	h, err := ipv6.ParseHeader(b)
-	must(t, err)
+	must.Do(t, err)
 	if h.PayloadLen != len(b)-ipv6.HeaderLen || h.NextHeader != protocol || h.Src.String() != from.String() || h.Dst.String() != to.String() || h.HopLimit == 0 {
 		t.Errorf("the header is %v", h)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 )
@@ -60,7 +61,7 @@ func TestQuestionsThatThereIsNoPlaceForAreTold(t *testing.T) {
 			defer g.end(other)
 		}
 		client, near := pair(t)
-		must(t, client.CloseWrite())
+		must.Do(t, client.CloseWrite())
 		c := newConn(near)
 		over := make(chan struct{})
 		g.all.Go(func() {
@@ -83,13 +84,13 @@ func TestWhoNeverReadsItsAnswersIsLeft(t *testing.T) {
 	g := gateway(t, plan.Network{}, nil)
 	g.patience.idle = 50 * time.Millisecond
 	client, near := pair(t)
-	must(t, client.SetReadBuffer(4<<10))
-	must(t, near.SetWriteBuffer(4<<10))
+	must.Do(t, client.SetReadBuffer(4<<10))
+	must.Do(t, near.SetWriteBuffer(4<<10))
 	m := dnsmessage.Message{Questions: []dnsmessage.Question{{
 		Name: dnsmessage.MustNewName("refused.test."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET,
 	}}}
 	query, err := m.Pack()
-	must(t, err)
+	must.Do(t, err)
 	query = append([]byte{0, byte(len(query))}, query...)
 	c := newConn(near)
 	over := make(chan struct{})

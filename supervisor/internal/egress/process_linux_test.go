@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 const tcp4Table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -56,15 +58,15 @@ func inside(t *testing.T, files map[string]string) *processes {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		if link, ok := text, filepath.Base(filepath.Dir(path)) == "fd"; ok {
-			must(t, os.Symlink(link, path))
+			must.Do(t, os.Symlink(link, path))
 		} else if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	p := &processes{begun: make(chan struct{})}
 	p.begin(fd)
 	t.Cleanup(p.end)
@@ -84,7 +86,7 @@ func TestWhoeverIsFirstIsNamedToo(t *testing.T) {
 		runtime.Gosched()
 	}
 	own, err := unix.Dup(p.proc)
-	must(t, err)
+	must.Do(t, err)
 	late.begin(own)
 	defer late.end()
 	if pid := <-got; pid != 7 {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/egress/proxied"
@@ -19,7 +20,7 @@ import (
 func origin(t *testing.T) (port int, heard chan string) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { l.Close() })
 	heard = make(chan string, 8)
 	go func() {
@@ -47,7 +48,7 @@ func asks(t *testing.T, port uint16, text string) string {
 	if errors.Is(err, syscall.ECONNRESET) {
 		return "" // who isn't served is told so by a reset, which may be there before the connection is seen to be
 	}
-	must(t, err)
+	must.Do(t, err)
 	defer c.Close()
 	_, _ = io.WriteString(c, text)
 	answer, _ := io.ReadAll(bufio.NewReader(c))
@@ -87,7 +88,7 @@ func TestProxy(t *testing.T) {
 			told := make(chan status.Attempt, 16)
 			g.log.tell = func(a status.Attempt) { told <- a }
 			proxy, err := Proxy(g)
-			must(t, err)
+			must.Do(t, err)
 			answer := asks(t, proxy, c.text)
 			if !strings.Contains(answer, c.answer) || c.answer == "" && strings.Contains(answer, "hi") {
 				t.Errorf("it answers %q", answer)
@@ -118,11 +119,11 @@ func TestProxyIsNotHeldByThoseWhoAskNothing(t *testing.T) {
 	g := gateway(t, plan.Network{}, nil)
 	t.Cleanup(g.Close)
 	proxy, err := Proxy(g)
-	must(t, err)
+	must.Do(t, err)
 	var idle []net.Conn
 	for range maxProxyWaiting {
 		c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", proxy))
-		must(t, err)
+		must.Do(t, err)
 		t.Cleanup(func() { c.Close() })
 		idle = append(idle, c)
 	}

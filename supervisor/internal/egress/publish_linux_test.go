@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 )
 
 func cookie(t *testing.T, fd int) uint64 {
@@ -19,14 +20,14 @@ func cookie(t *testing.T, fd int) uint64 {
 	if err == unix.ENOPROTOOPT {
 		t.Skip("needs Linux 5.14")
 	}
-	must(t, err)
+	must.Do(t, err)
 	return n
 }
 
 func ownCookie(t *testing.T) uint64 {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Close(fd)
 	return cookie(t, fd)
 }
@@ -36,7 +37,7 @@ func TestASocketIsMadeInAnotherNetworkNamespaceAndNoThreadStaysThere(t *testing.
 		if ok, err := host.Has(condition); err != nil {
 			t.Fatal(err)
 		} else if !ok {
-			must(t, host.MustRun(condition))
+			must.Do(t, host.MustRun(condition))
 			t.Skip("needs ", condition)
 		}
 	}
@@ -50,7 +51,7 @@ func TestASocketIsMadeInAnotherNetworkNamespaceAndNoThreadStaysThere(t *testing.
 	own := ownCookie(t)
 	for range 100 {
 		fd, err := socketIn(netns.NsHandle(pidfd))
-		must(t, err)
+		must.Do(t, err)
 		if got := cookie(t, fd); got == own {
 			t.Fatal("the socket is of the own network namespace")
 		}
@@ -69,9 +70,9 @@ func TestASocketIsMadeInAnotherNetworkNamespaceAndNoThreadStaysThere(t *testing.
 // The init makes the sockets by which published ports are reached; without one there is an error.
 func TestTheInitMakesTheSocketsOfPublishedPorts(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	server, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	must(t, err)
+	must.Do(t, err)
 	defer server.Close()
 	port := endpoint(server.Addr()).Port()
 	go func() {
@@ -91,13 +92,13 @@ func TestTheInitMakesTheSocketsOfPublishedPorts(t *testing.T) {
 	}()
 	f := os.NewFile(uintptr(pair[0]), "socket")
 	asked, err := net.FileConn(f)
-	must(t, err)
-	must(t, f.Close())
+	must.Do(t, err)
+	must.Do(t, f.Close())
 	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0) // no network namespace to be entered
-	must(t, err)
+	must.Do(t, err)
 	d := dialers{init: asked.(*net.UnixConn), there: netns.NsHandle(null)}
 	c, err := d.connect(port)
-	must(t, err)
+	must.Do(t, err)
 	defer c.Close()
 	if to := c.remote(); to != endpoint(server.Addr()) {
 		t.Errorf("it is connected to %v", to)

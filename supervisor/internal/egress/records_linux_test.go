@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/network"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
@@ -22,9 +23,9 @@ func lookUp(t *testing.T, g *Gateway, name string) dnsmessage.RCode {
 		Name: dnsmessage.MustNewName(name), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET,
 	}}}
 	query, err := m.Pack()
-	must(t, err)
+	must.Do(t, err)
 	var answer dnsmessage.Message
-	must(t, answer.Unpack(g.resolve(&flow{protocol: "udp", pid: 7}, query, false)))
+	must.Do(t, answer.Unpack(g.resolve(&flow{protocol: "udp", pid: 7}, query, false)))
 	return answer.RCode
 }
 
@@ -166,7 +167,7 @@ func TestAProcessIsLookedForOnce(t *testing.T) {
 		g.log.tell = func(a status.Attempt) { told = append(told, a) }
 		p := inside(t, map[string]string{"1/net/tcp": tcp4Table, "7/fd/3": "socket:[1002]", "7/comm": "curl\n"})
 		fd, err := unix.FcntlInt(uintptr(p.proc), unix.F_DUPFD_CLOEXEC, 0)
-		must(t, err)
+		must.Do(t, err)
 		g.Inside(fd)
 		first := &flow{protocol: "tcp", from: netip.MustParseAddrPort("198.18.0.2:40001"), to: netip.MustParseAddrPort("192.0.2.1:80")}
 		second := &flow{protocol: "tcp", from: netip.MustParseAddrPort("198.18.0.2:8080"), to: first.to}

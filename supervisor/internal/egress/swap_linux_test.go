@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/network"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
@@ -20,7 +21,7 @@ import (
 func echoes(t *testing.T) (port uint16) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -90,7 +91,7 @@ func TestSwapEndsWhatIsNotAllowedAnyMore(t *testing.T) {
 			if !talks(c) {
 				t.Fatal("it doesn't talk before")
 			}
-			must(t, g.Swap(&plan.Network{Rules: rules(p)}, false))
+			must.Do(t, g.Swap(&plan.Network{Rules: rules(p)}, false))
 			if got := talks(c); got != stays[name] {
 				t.Errorf("it talks afterwards: %v", got)
 			}
@@ -113,7 +114,7 @@ func TestWhatIsGivenLaterIsReached(t *testing.T) {
 	port := echoes(t)
 	g := gateway(t, plan.Network{Rules: allow("*")}, map[string][]string{"ok.test.": {"127.0.0.1"}})
 	defer g.Close()
-	must(t, g.Swap(&plan.Network{}, false))
+	must.Do(t, g.Swap(&plan.Network{}, false))
 	for range 2 { // the answer of before is worth nothing
 		c, ended := connected(t, g, "ok.test", port)
 		<-ended
@@ -121,7 +122,7 @@ func TestWhatIsGivenLaterIsReached(t *testing.T) {
 			t.Fatal("it is reached without a rule")
 		}
 	}
-	must(t, g.Swap(&plan.Network{Rules: allow("ok.test", "127.0.0.1")}, false))
+	must.Do(t, g.Swap(&plan.Network{Rules: allow("ok.test", "127.0.0.1")}, false))
 	c, _ := connected(t, g, "ok.test", port)
 	if !talks(c) {
 		t.Error("it isn't reached")
@@ -139,7 +140,7 @@ func TestLimitsThatComeLaterHold(t *testing.T) {
 	if !talks(c) {
 		t.Fatal("it doesn't talk before")
 	}
-	must(t, g.Swap(&plan.Network{Rules: all, MaxBytes: 10}, false))
+	must.Do(t, g.Swap(&plan.Network{Rules: all, MaxBytes: 10}, false))
 	if talks(c) {
 		t.Error("more passes than may")
 	}
@@ -157,7 +158,7 @@ func TestNoConnectionOutlivesASwap(t *testing.T) {
 	g := gateway(t, yes, nil)
 	defer g.Close()
 	for round := range 60 {
-		must(t, g.Swap(&yes, false))
+		must.Do(t, g.Swap(&yes, false))
 		stop := make(chan struct{})
 		var making sync.WaitGroup
 		var mu sync.Mutex
@@ -178,7 +179,7 @@ func TestNoConnectionOutlivesASwap(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Duration(round%7) * 300 * time.Microsecond)
-		must(t, g.Swap(&no, false))
+		must.Do(t, g.Swap(&no, false))
 		close(stop)
 		making.Wait()
 		for i, c := range made {
@@ -199,7 +200,7 @@ func TestNoConnectionOutlivesASwap(t *testing.T) {
 // TestASwapWhileItIsDialledCounts: the flow was judged, and its address too, by rules that hold no more when it gets there.
 func TestASwapWhileItIsDialledCounts(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	must(t, err)
+	must.Do(t, err)
 	defer l.Close()
 	go func() {
 		if c, err := l.Accept(); err == nil {
@@ -213,7 +214,7 @@ func TestASwapWhileItIsDialledCounts(t *testing.T) {
 	g := gateway(t, plan.Network{Rules: p}, map[string][]string{"ok.test.": {"127.0.0.1"}})
 	defer g.Close()
 	g.own = func(netip.Addr, *flow) bool {
-		must(t, g.Swap(&plan.Network{}, false))
+		must.Do(t, g.Swap(&plan.Network{}, false))
 		return false
 	}
 	c, ended := connected(t, g, "ok.test", port)
@@ -242,7 +243,7 @@ func TestSwapEndsDatagramsToo(t *testing.T) {
 	for e.received.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	must(t, g.Swap(&plan.Network{}, false))
+	must.Do(t, g.Swap(&plan.Network{}, false))
 	if a := <-told; a.Verdict != status.AttemptBlocked || a.SentBytes != 6 || a.ReceivedBytes != 6 {
 		t.Errorf("told is %+v", a)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 )
@@ -14,7 +15,7 @@ import (
 func udpListenerOf(t *testing.T, g *Gateway) *udpListener {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { c.Close() })
 	return &udpListener{g: g, conn: c, redirected: true, flows: map[[2]netip.AddrPort]*session{}}
 }
@@ -28,7 +29,7 @@ func source(i int) netip.AddrPort {
 func meantBy(t *testing.T, g *Gateway, name string, port uint16) netip.AddrPort {
 	t.Helper()
 	pair, err := g.pool.Give(name)
-	must(t, err)
+	must.Do(t, err)
 	return netip.AddrPortFrom(pair.V4, port)
 }
 
@@ -74,7 +75,7 @@ func TestDatagramsThatWaitAreBounded(t *testing.T) {
 func echo(t *testing.T) netip.AddrPort {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { c.Close() })
 	go func() {
 		buf := make([]byte, maxDatagram)

@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestACopyHasTheDataAndTheHoles(t *testing.T) {
 	dir := t.TempDir()
 	from, err := os.Create(filepath.Join(dir, "from"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer from.Close()
 	const size = 64 << 20
 	piece := bytes.Repeat([]byte("data"), 1<<16)
@@ -25,13 +25,9 @@ func TestACopyHasTheDataAndTheHoles(t *testing.T) {
 		err = errors.Join(err, writeErr)
 	}
 	to, createErr := os.Create(filepath.Join(dir, "to"))
-	if err := errors.Join(err, createErr); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, createErr))
 	defer to.Close()
-	if err := Copy(to, from, size); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Copy(to, from, size))
 	a, errA := os.ReadFile(from.Name())
 	b, errB := os.ReadFile(to.Name())
 	if errA != nil || errB != nil || !bytes.Equal(a, b) {

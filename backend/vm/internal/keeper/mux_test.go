@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestChunksGetToTheirChannels(t *testing.T) {
@@ -14,9 +16,7 @@ func TestChunksGetToTheirChannels(t *testing.T) {
 	if _, err := m.To(Guest).Write(long); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Send(Orders, []byte("order")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Send(Orders, []byte("order")))
 	order := ""
 	err := Split(&b, func(data []byte) error { guest.Write(data); return nil }, func(data []byte) error { order += string(data); return nil })
 	if err != io.EOF || !bytes.Equal(guest.Bytes(), long) || order != "order" {

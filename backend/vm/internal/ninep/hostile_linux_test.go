@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // TestMain has a process that fuzzes see a directory of its own as /, since what it asks for is done.
@@ -121,9 +123,7 @@ func TestAFloodIsBoundedInMemory(t *testing.T) {
 
 func TestTheDirectoryOfTheServerIsNotShown(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "own"), 0o755), os.Mkdir(filepath.Join(dir, "other"), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(filepath.Join(dir, "own"), 0o755), os.Mkdir(filepath.Join(dir, "other"), 0o755)))
 	g := attached(t, New(1, filepath.Join(dir, "own")))
 	// A walk that ends before its end isn't one to a fid.
 	if errno := g.walk(1, filepath.Join(dir, "own")); errno == 0 && g.open(1, unix.O_RDONLY) == 0 {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // guest asks a server.
@@ -91,9 +93,7 @@ func attached(t *testing.T, s *Server) *guest {
 func TestWhatAGuestHoldsIsOpenedAgainByAnotherServer(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "a")
-	if err := os.WriteFile(name, []byte("content"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte("content"), 0o644))
 	s := New(1, "")
 	g := attached(t, s)
 	if errno := g.walk(1, name); errno != 0 || g.open(1, unix.O_RDONLY) != 0 || g.read(1) != "content" {
@@ -107,26 +107,18 @@ func TestWhatAGuestHoldsIsOpenedAgainByAnotherServer(t *testing.T) {
 		t.Fatal(errno)
 	}
 	all, err := s.Save()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	other := New(2, "")
-	if err := other.Load(all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.Load(all))
 	if got := newGuest(t, other).read(1); got != "content" {
 		t.Errorf("the other one reads %q", got)
 	}
 	// What is another file by now isn't taken for it, and what has no name can't be written down.
-	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("something else"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "b"), []byte("something else"), 0o644))
 	if err := New(3, "").Load(all); err == nil || !strings.Contains(err.Error(), "isn't the file any more") {
 		t.Errorf("%v", err)
 	}
-	if err := os.Remove(filepath.Join(dir, "b")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(dir, "b")))
 	if _, err := s.Save(); err == nil || !strings.Contains(err.Error(), "was removed") {
 		t.Errorf("%v", err)
 	}
@@ -184,37 +176,25 @@ func TestNothingOfTheServersIsReached(t *testing.T) {
 		}
 	}
 	// What was a directory is a link by now.
-	if err := os.MkdirAll(filepath.Join(dir, "d"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "d"), 0o755))
 	for _, name := range []string{"mem", "passwd"} {
-		if err := os.WriteFile(filepath.Join(dir, "d", name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "d", name), nil, 0o644))
 	}
 	for n, to := range map[uint32]string{1: "/proc/self", 2: "/etc"} {
 		name := filepath.Join(dir, "d", map[uint32]string{1: "mem", 2: "passwd"}[n])
 		if errno := g.walk(n, name); errno != 0 {
 			t.Fatal(errno)
 		}
-		if err := os.Rename(filepath.Join(dir, "d"), filepath.Join(dir, "aside")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(to, filepath.Join(dir, "d")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(filepath.Join(dir, "d"), filepath.Join(dir, "aside")))
+		must.Do(t, os.Symlink(to, filepath.Join(dir, "d")))
 		if errno := g.open(n, unix.O_RDONLY); errno == 0 {
 			t.Errorf("%s is opened, which leads to %s", name, to)
 		}
 		if _, errno := g.ask(tGetattr, func(w *writer) { w.u32(n); w.u64(0x7ff) }); errno == 0 {
 			t.Errorf("%s is described, which leads to %s", name, to)
 		}
-		if err := os.Remove(filepath.Join(dir, "d")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(filepath.Join(dir, "aside"), filepath.Join(dir, "d")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(filepath.Join(dir, "d")))
+		must.Do(t, os.Rename(filepath.Join(dir, "aside"), filepath.Join(dir, "d")))
 		if errno := g.open(n, unix.O_RDONLY); errno != 0 {
 			t.Errorf("the control: %v", errno)
 		}
@@ -224,9 +204,7 @@ func TestNothingOfTheServersIsReached(t *testing.T) {
 // What is open can be cut, and its attributes be read from anywhere, however the numbers lie.
 func TestAnOpenFileWithoutANameIsCut(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(name, []byte("content"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte("content"), 0o644))
 	g := attached(t, New(1, ""))
 	if errno := g.walk(1, name); errno != 0 || g.walk(2, name) != 0 || g.open(1, unix.O_RDWR) != 0 {
 		t.Fatal(errno)
@@ -237,9 +215,7 @@ func TestAnOpenFileWithoutANameIsCut(t *testing.T) {
 	if r, errno := g.ask(tRead, func(w *writer) { w.u32(3); w.u64(1<<64 - 1); w.u32(100) }); errno != 0 || r.u32() != 0 {
 		t.Errorf("attributes from far behind their end: %v", errno)
 	}
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(name))
 	if _, errno := g.ask(tSetattr, func(w *writer) {
 		w.u32(1)
 		w.u32(8)

@@ -6,15 +6,15 @@ import (
 	"errors"
 	"io"
 	"testing"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestFramesAreReadAsTheyWereWritten(t *testing.T) {
 	var b bytes.Buffer
 	w := NewWriter(&b)
 	for i, data := range [][]byte{nil, []byte("x"), bytes.Repeat([]byte("y"), MaxData)} {
-		if err := w.Send(Stdout, uint32(i), data); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Send(Stdout, uint32(i), data))
 		f, err := Read(&b)
 		if err != nil || f.Kind != Stdout || f.ID != uint32(i) || !bytes.Equal(f.Data, data) {
 			t.Errorf("%d: %+v, %v", i, f, err)
@@ -46,9 +46,7 @@ func TestWhatIsNoFrameIsRefusedBeforeItIsRead(t *testing.T) {
 func TestAStreamHasNoMoreThanItsWindow(t *testing.T) {
 	taken := 0
 	in := NewInflow(func(n int) { taken += n })
-	if err := in.Put(make([]byte, Window)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, in.Put(make([]byte, Window)))
 	if err := in.Put([]byte("x")); !errors.Is(err, ErrProtocol) {
 		t.Errorf("more than the window: %v", err)
 	}

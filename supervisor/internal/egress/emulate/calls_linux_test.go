@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/linux"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // gateway admits one address, says "good" to who connects there, and sends each datagram back.
@@ -66,7 +67,7 @@ func supervised(t *testing.T) (*Calls, *gateway) {
 	t.Helper()
 	g := &gateway{good: netip.MustParseAddrPort("192.0.2.7:80")}
 	s, err := New(g)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() {
 		s.Close()
 		for _, l := range g.listeners {
@@ -75,13 +76,6 @@ func supervised(t *testing.T) (*Calls, *gateway) {
 		g.all.Wait()
 	})
 	return s, g
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func tcpSocket(t *testing.T, family int) *socket {
@@ -100,7 +94,7 @@ func self() *caller { return &caller{pidfd: -1, pid: os.Getpid(), comm: "test"} 
 
 func heard(t *testing.T, k *socket) string {
 	t.Helper()
-	must(t, unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}))
+	must.Do(t, unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}))
 	b := make([]byte, 16)
 	n, err := unix.Read(k.fd, b)
 	if err != nil {
@@ -144,7 +138,7 @@ func TestNobodyElseIsServed(t *testing.T) {
 		if errors.Is(err, unix.ECONNRESET) {
 			continue // as fast as that
 		}
-		must(t, err)
+		must.Do(t, err)
 		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 		if b, err := io.ReadAll(c); len(b) > 0 || err == nil || os.IsTimeout(err) {
 			t.Errorf("%s: %q, %v; want a reset", l, b, err)
@@ -239,14 +233,14 @@ func TestUnixSocketsAreToldApart(t *testing.T) {
 	s, _ := supervised(t)
 	dir := t.TempDir()
 	var st unix.Statfs_t
-	must(t, unix.Statfs(dir, &st))
+	must.Do(t, unix.Statfs(dir, &st))
 	open := func(name string) *socket {
 		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		must(t, err)
+		must.Do(t, err)
 		k := &socket{fd: fd, family: unix.AF_UNIX, kind: unix.SOCK_STREAM}
 		t.Cleanup(k.close)
-		must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
-		must(t, unix.Listen(fd, 1))
+		must.Do(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
+		must.Do(t, unix.Listen(fd, 1))
 		return k
 	}
 	inside, outside := open(filepath.Join(dir, "in")), open(filepath.Join(dir, "out"))
@@ -257,15 +251,15 @@ func TestUnixSocketsAreToldApart(t *testing.T) {
 	}
 	cookie := func(k *socket) uint64 {
 		c, err := unix.GetsockoptUint64(k.fd, unix.SOL_SOCKET, unix.SO_COOKIE)
-		must(t, err)
+		must.Do(t, err)
 		return c
 	}
 	for name, k := range map[string]*socket{"in": inside, "out": outside} {
 		fd, err := unix.Open(filepath.Join(dir, name), unix.O_PATH|unix.O_CLOEXEC, 0)
-		must(t, err)
+		must.Do(t, err)
 		defer unix.Close(fd)
 		var st unix.Stat_t
-		must(t, unix.Fstat(fd, &st))
+		must.Do(t, unix.Fstat(fd, &st))
 		dev, ok := device(fd)
 		if !ok {
 			t.Skip("a file system whose numbers are not the kernel's")

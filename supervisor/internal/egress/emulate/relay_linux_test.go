@@ -10,12 +10,14 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 func udpSocket(t *testing.T) *socket {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	k := &socket{fd: fd, family: unix.AF_INET, kind: unix.SOCK_DGRAM, protocol: unix.IPPROTO_UDP}
 	t.Cleanup(k.close)
 	return k
@@ -101,7 +103,7 @@ func TestADatagramIsAnswered(t *testing.T) {
 	r := relayTo(t, s, k, "192.0.2.53:53")
 	connectTo(t, k, r)
 	_, err := unix.Write(k.fd, []byte("query"))
-	must(t, err)
+	must.Do(t, err)
 	if got := heard(t, k); got != "query" {
 		t.Errorf("%q", got)
 	}
@@ -131,7 +133,7 @@ func made(t *testing.T, s *Calls, family int) *socket {
 	}
 	k := &socket{fd: fd, family: family, kind: unix.SOCK_DGRAM, protocol: unix.IPPROTO_UDP}
 	t.Cleanup(k.close)
-	must(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}))
+	must.Do(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}))
 	return k
 }
 
@@ -147,7 +149,7 @@ func bound(t *testing.T, k *socket) uint16 {
 		t.Fatal(errno)
 	}
 	own, err := unix.Getsockname(k.fd)
-	must(t, err)
+	must.Do(t, err)
 	return addrPort(own).Port()
 }
 
@@ -177,7 +179,7 @@ func dropped(t *testing.T, k *socket, n uint32) {
 func TestASocketHearsPortsOfOursAlone(t *testing.T) {
 	s, _ := supervised(t)
 	other, err := net.ListenPacket("udp", ":0")
-	must(t, err)
+	must.Do(t, err)
 	defer other.Close()
 	for name, c := range map[string]struct {
 		family int
@@ -192,7 +194,7 @@ func TestASocketHearsPortsOfOursAlone(t *testing.T) {
 		}
 		// The control: a socket that nobody has made for its caller.
 		fd, err := unix.Socket(c.family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-		must(t, err)
+		must.Do(t, err)
 		bare := &socket{fd: fd, family: c.family}
 		defer bare.close()
 		k := made(t, s, c.family)
@@ -204,9 +206,9 @@ func TestASocketHearsPortsOfOursAlone(t *testing.T) {
 		if got := heard(t, bare); got != "other" {
 			t.Errorf("%s: the control heard %q", name, got)
 		}
-		must(t, unix.SetNonblock(k.fd, true))
+		must.Do(t, unix.SetNonblock(k.fd, true))
 		dropped(t, k, 1)
-		must(t, unix.SetNonblock(k.fd, false))
+		must.Do(t, unix.SetNonblock(k.fd, false))
 		r := relayTo(t, s, k, c.to)
 		r.Say([]byte("ours"))
 		if got := heard(t, k); got != "ours" {
@@ -229,7 +231,7 @@ func TestAPortIsOneAddressAlone(t *testing.T) {
 	if _, err := other.WriteToUDPAddrPort([]byte("other"), r.ends.from); err != nil {
 		t.Fatal(err)
 	}
-	must(t, unix.SetNonblock(k.fd, true))
+	must.Do(t, unix.SetNonblock(k.fd, true))
 	dropped(t, k, 1)
 }
 
@@ -286,7 +288,7 @@ func TestSocketsAreCounted(t *testing.T) {
 		t.Errorf("one more: %d, %v", fd, errno)
 	}
 	again, err := unix.Dup(all[0])
-	must(t, err)
+	must.Do(t, err)
 	all = append(all, again)
 	_ = unix.Close(all[0])
 	all = all[1:]
