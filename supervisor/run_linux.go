@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
@@ -50,7 +51,7 @@ func Ahead(namespaces uintptr) (drop func()) {
 var First = linux.First{
 	Namespaces:   unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
 	Capabilities: setupCaps,
-	Slack:        uintptr(monitorSlack),
+	Slack:        uintptr(handoff.MonitorSlack),
 	Argv:         [2]string{childName + "\x00", childWord + "\x00"},
 	Env:          [2]string{childProcessors + "\x00", childGC + "\x00"},
 }

@@ -177,7 +177,7 @@ func childCalls(namespaces uintptr, files []int) (calls []linux.Call, err error)
 	calls = append(calls, linux.Call{Name: "prctl PR_SET_PDEATHSIG", Nr: unix.SYS_PRCTL,
 		Args: [5]uintptr{unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}})
 	calls = append(calls, linux.Call{Name: "prctl PR_SET_TIMERSLACK", Nr: unix.SYS_PRCTL,
-		Args: [5]uintptr{unix.PR_SET_TIMERSLACK, uintptr(monitorSlack)}})
+		Args: [5]uintptr{unix.PR_SET_TIMERSLACK, uintptr(handoff.MonitorSlack)}})
 	for to, from := range files {
 		// Out of the way of the numbers that are filled.
 		fd, err := unix.FcntlInt(uintptr(from), unix.F_DUPFD_CLOEXEC, firstDuplicate)
@@ -194,11 +194,6 @@ func childCalls(namespaces uintptr, files []int) (calls []linux.Call, err error)
 	}
 	return append(calls, linux.SignalDefaults(new(unix.Sigset_t))...), nil
 }
-
-// monitorSlack is by how much timers of the child's Go runtime may be late: the runtime's monitor sleeps for 20 us at a
-// time as long as the child builds, which took a tenth of its CPU. The thread that builds, and whatever it starts, has the
-// caller's slack again; see package child.
-const monitorSlack = time.Millisecond
 
 const (
 	dup3           = "dup3"

@@ -1,5 +1,7 @@
 package handoff
 
+import "time"
+
 // Exec starts one process in a sandbox that is built. Three descriptors come with it, which become
 // its 0, 1 and 2.
 type Exec struct {
@@ -34,6 +36,11 @@ type Exec struct {
 	// Tells: a fourth descriptor comes with the frame. The process has it under the number that the variable TellsVar says.
 	Tells bool
 }
+
+// MonitorSlack is by how much timers of a Go runtime of ours may be late, that of the child and that of a process that tells: the
+// runtime's monitor sleeps for 20 us at a time as long as there is something to do, which took a tenth of the child's CPU. The
+// thread that such a process begins with, and whatever that starts, has the caller's slack again by PR_SET_TIMERSLACK 0.
+const MonitorSlack = time.Millisecond
 
 // TellsVar is in the environment of a process that tells its supervisor something.
 const TellsVar = "CONFINE_TELLS"

@@ -222,6 +222,9 @@ func (s *Starter) calls(t *Target, f *filter, groups []int) []linux.Call {
 		}
 		add("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, set, zero, unsafe.Sizeof(*set), uintptr(unsafe.Pointer(set)))
 	}
+	if t.Tells {
+		add("prctl PR_SET_TIMERSLACK", unix.SYS_PRCTL, nil, unix.PR_SET_TIMERSLACK, uintptr(handoff.MonitorSlack))
+	}
 	if s.Ruleset >= 0 {
 		flags := uintptr(0)
 		if s.Box.Landlock.Log {

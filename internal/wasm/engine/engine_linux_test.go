@@ -67,9 +67,11 @@ func TestEndings(t *testing.T) {
 		"begins with more":            {options: wasm.Options{Pages: 1}, text: module(2), code: 137, want: wasm.Told{Status: status.MemLimit}},
 		"begins with more, unseen": {options: wasm.Options{Pages: 1}, text: bytes.Replace(module(2), []byte("memory\x02\x00"), []byte("memory\x00\x01"), 1), code: 137,
 			want: wasm.Told{Status: status.MemLimit}},
-		"no module":      {text: []byte("#!/bin/sh\n"), code: 126, want: wasm.Told{Status: status.ExecFailed, Code: 126}},
-		"another import": {text: bytes.Replace(module(1), []byte("wasi_snapshot_preview1"), []byte("wasi_snapshot_preview9"), 1), code: 126, want: wasm.Told{Status: status.ExecFailed, Code: 126}},
-		"a library":      {text: bytes.Replace(module(1), []byte("_start"), []byte("_other"), 1), code: 126, want: wasm.Told{Status: status.ExecFailed, Code: 126}},
+		"no module":        {text: []byte("#!/bin/sh\n"), code: 126, want: wasm.Told{Status: status.ExecFailed, Code: 126}},
+		"another import":   {text: bytes.Replace(module(1), []byte("wasi_snapshot_preview1"), []byte("wasi_snapshot_preview9"), 1), code: 126, want: wasm.Told{Status: status.ExecFailed, Code: 126}},
+		"no such function": {text: bytes.Replace(module(1), []byte("proc_exit"), []byte("proc_exix"), 1), code: 126, want: wasm.Told{Status: status.ExecFailed, Code: 126}},
+		"another type":     {text: bytes.Replace(module(1), []byte("proc_exit"), []byte("path_open"), 1), code: 126, want: wasm.Told{Status: status.ExecFailed, Code: 126}},
+		"a library":        {text: bytes.Replace(module(1), []byte("_start"), []byte("_other"), 1), code: 126, want: wasm.Told{Status: status.ExecFailed, Code: 126}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			told, code := runModule(t, tt.options, tt.text)

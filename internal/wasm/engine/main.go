@@ -16,7 +16,6 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/experimental/sysfs"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/wasm"
@@ -89,7 +88,7 @@ func run(o *wasm.Options, argv, environ []string) (*wasm.Told, int) {
 	if err := suits(module); err != nil {
 		return notStarted(argv[0], err)
 	}
-	if _, err := wasi_snapshot_preview1.Instantiate(ctx, runtime); err != nil {
+	if err := serve(ctx, runtime, module); err != nil {
 		return notStarted(argv[0], err)
 	}
 	seen := &seen{}
