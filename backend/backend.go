@@ -61,6 +61,8 @@ type Prover interface {
 // Spec is what a sandbox is to be, on any system.
 type Spec struct {
 	Policy *config.Policy
+	// PolicyDigest is Policy's, where somebody has made it already; else empty. Whoever sets another Policy sets it, too.
+	PolicyDigest string
 	// Resolved says who said what of the policy, for answers; nil: nobody remembers.
 	Resolved *config.Resolved
 	// Argv is the command whose tool chain is to be visible; empty: none is known yet.

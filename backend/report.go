@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"runtime"
 
 	"github.com/confine-run/confine/internal/config"
@@ -16,6 +17,7 @@ const partialEnforcement = "PARTIAL_ENFORCEMENT"
 func Complete(r *status.Report, s *Spec) *status.Report {
 	r.Cmd = redact.Redact(s.Argv)
 	r.Profile = s.Policy.Profile
+	r.PolicyDigest = cmp.Or(r.PolicyDigest, s.PolicyDigest)
 	if r.PolicyDigest == "" {
 		r.PolicyDigest = s.Policy.Digest()
 	}

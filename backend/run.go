@@ -36,7 +36,7 @@ func Open(ctx context.Context, b Backend, s *Spec) (Sandbox, *status.Report, err
 func Run(ctx context.Context, b Backend, s *Spec, e *Exec) (Process, error) {
 	if d := e.Limits.CPU; d > 0 && (s.Policy.CPUTime == 0 || d < s.Policy.CPUTime) { // of the only process is of all
 		spec, policy := *s, *s.Policy
-		policy.CPUTime, spec.Policy = d, &policy
+		policy.CPUTime, spec.Policy, spec.PolicyDigest = d, &policy, ""
 		s = &spec
 	}
 	if r, ok := b.(Runner); ok {

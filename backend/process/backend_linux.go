@@ -157,6 +157,9 @@ type wanted struct {
 }
 
 func newWanted(s *backend.Spec) wanted {
+	if s.PolicyDigest != "" {
+		return wanted{s, func() string { return s.PolicyDigest }}
+	}
 	w := wanted{s, sync.OnceValue(s.Policy.Digest)}
 	go w.digest()
 	return w
@@ -349,7 +352,10 @@ func (s *sandbox) close() {
 	if s.store != nil {
 		s.store.Drop()
 	}
-	whole := backend.Complete(&status.Report{Enforced: r.Enforced, LimitsHit: r.LimitsHit, Violations: r.Violations}, s.asked())
+	s.mu.Lock()
+	w := s.wanted
+	s.mu.Unlock()
+	whole := backend.Complete(&status.Report{PolicyDigest: w.digest(), Enforced: r.Enforced, LimitsHit: r.LimitsHit, Violations: r.Violations}, w.spec)
 	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host
 	r.Enforced, r.LimitsHit, r.Violations = whole.Enforced, whole.LimitsHit, whole.Violations
 	s.report = r

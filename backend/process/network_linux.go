@@ -256,7 +256,7 @@ func (s *sandbox) Network(ctx context.Context, n *config.Network) error {
 	policy := *spec.Policy
 	was := policy.Network
 	policy.Network = *n
-	spec.Policy, spec.Resolved = &policy, nil
+	spec.Policy, spec.PolicyDigest, spec.Resolved = &policy, "", nil
 	if err := policy.Validate(); err != nil {
 		return err
 	}

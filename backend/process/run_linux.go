@@ -120,7 +120,6 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 	if command.like != nil {
 		g, why = command.like.tier, command.like.why
 	}
-	var digest chan string
 	for ; ; begin.rearm() {
 		s, r, err := prepare(begin, policy, command, io, g, why)
 		if err != nil {
@@ -130,10 +129,14 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 			if planned != nil && !s.ready.Failed() {
 				planned(s.plan)
 			}
-			digest = make(chan string, 1)
-			go func() { digest <- policy.Digest() }() // while the child builds
+			digest := func() string { return "" } // of a box, whose reports come later
+			if !command.Boxed {
+				made := make(chan string, 1)
+				go func() { made <- policy.Digest() }() // while the child builds
+				digest = func() string { return <-made }
+			}
 			if r = do(s); r != nil {
-				r.PolicyDigest = <-digest
+				r.PolicyDigest = digest()
 				if io.Told != nil && s.plan.engine != nil {
 					heard(r, told)
 				}

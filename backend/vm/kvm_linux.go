@@ -164,7 +164,7 @@ func bootByKVM(ctx context.Context, p plan) error {
 	policy.Isolation, policy.VMKernel, policy.MemoryLimit = "vm", p.kernel.path, 128<<20
 	policy.Filesystem.Workdir, policy.AllowPartial = "none", []string{config.WordAll}
 	spec := *p.spec
-	spec.Policy, spec.Resolved, spec.Argv, spec.Dir, spec.From, spec.Snapshots = &policy, nil, nil, "/", nil, ""
+	spec.Policy, spec.PolicyDigest, spec.Resolved, spec.Argv, spec.Dir, spec.From, spec.Snapshots = &policy, "", nil, nil, "/", nil, ""
 	p.spec, p.calls, p.emulator = &spec, nil, emulatorOf(p.qemu, false)
 	box, failed, err := open(ctx, p)
 	switch {

@@ -178,7 +178,7 @@ func (s *sandbox) Network(ctx context.Context, n *config.Network) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	spec := *s.spec
-	spec.Policy, spec.Resolved = &p, nil
+	spec.Policy, spec.PolicyDigest, spec.Resolved = &p, "", nil
 	s.spec, s.ledger = &spec, maps.Clone(s.ledger)
 	s.ledger[status.Network] = s.outer.Ledger()[status.Network]
 	return nil

@@ -54,7 +54,7 @@ func planHere(s *backend.Spec) (*Plan, error) {
 		return nil, err
 	}
 	spec, policy := *s, *s.Policy
-	spec.Policy = &policy
+	spec.Policy, spec.PolicyDigest = &policy, ""
 	f := &policy.Filesystem
 	real := func(path string) string {
 		if final, err := finalPath(path); err == nil {

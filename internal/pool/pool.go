@@ -137,10 +137,11 @@ func (p *Pool) plan(command string, age time.Duration) planned {
 		if command != "" {
 			spec.Argv = []string{command}
 		}
+		spec.PolicyDigest = spec.Policy.Digest()
 		now.spec = &spec
 		var plan backend.Plan
 		if plan, now.err = p.opts.Backend(spec.Policy).Plan(p.ctx, &spec); now.err == nil {
-			now.key = keyOf(plan, spec.Policy)
+			now.key = keyOf(plan, spec.PolicyDigest)
 		}
 	}
 	p.mu.Lock()
@@ -164,9 +165,9 @@ func (p *Pool) plan(command string, age time.Duration) planned {
 // maxCommands bounds how many names of commands are remembered, and maxCommand how long they are.
 const maxCommands, maxCommand = 1000, 4096
 
-func keyOf(plan backend.Plan, policy *config.Policy) key {
+func keyOf(plan backend.Plan, policy string) key {
 	own := plan.Key()
-	return sha256.Sum256(append(own[:], policy.Digest()...))
+	return sha256.Sum256(append(own[:], policy...))
 }
 
 // Claimed is a sandbox that is the claimer's alone.
