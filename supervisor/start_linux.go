@@ -150,6 +150,7 @@ func (c *process) send(p *plan.Plan, stack int, group *cgroup.Group) *SetupError
 		return err
 	}
 	var fds []int
+	p.Box.Scratch.Tried = triedLately(&p.Box)
 	if p.Box.Scratch.Stacked = stack >= 0; p.Box.Scratch.Stacked {
 		fds = append(fds, stack)
 	}

@@ -60,6 +60,7 @@ func (b *Box) code(c *codec) {
 	list(c, &b.Scratch.Layers, func(l *Layer) { l.code(c) })
 	c.bool(&b.Scratch.Stacked)
 	c.bool(&b.Scratch.HandOut)
+	c.bool(&b.Scratch.Tried)
 	b.Group.code(c)
 	b.Network.code(c)
 	list(c, &b.Sysctls, func(s *Sysctl) {
@@ -82,6 +83,8 @@ type Scratch struct {
 	Stacked bool
 	// HandOut: others may stand on it.
 	HandOut bool
+	// Tried: another box has found a moment ago that something can.
+	Tried bool
 }
 
 // Layer is what was written in another box.

@@ -25,7 +25,7 @@ func full() []Frame {
 				{Kind: MountTmpfs, Dst: "/scratch", Size: 1 << 40},
 				{Kind: MountBind, Dst: "/dev/null", Src: "/dev/null", Device: true, Instead: true, Sealed: true},
 			},
-			Scratch: Scratch{Size: 1 << 40, Inodes: 7, Stacked: true, HandOut: true,
+			Scratch: Scratch{Size: 1 << 40, Inodes: 7, Stacked: true, HandOut: true, Tried: true,
 				Layers: []Layer{{Src: "/l", Dev: 1, Ino: 2, Places: []Upper{{"/tmp", "1"}}}}},
 			Group: Group{Dir: true, Procs: 3, Ordinary: true, Linger: true},
 			Network: Network{Pings: true, Ping: 5, Dials: true,

@@ -204,7 +204,7 @@ func (b *layers) try() string {
 	if b.fell.OverlayKeepDirs {
 		return "getxattr"
 	}
-	if b.stood {
+	if b.stood || b.box.Scratch.Tried {
 		return ""
 	}
 	part, err := b.scratch.part(0o700)
