@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -141,6 +142,7 @@ func listen(sock int) *inbox {
 			if e.err != nil {
 				return
 			}
+			runtime.Gosched() // whoever hears it goes on here, and needn't be fetched by another thread
 		}
 	}()
 	return events
