@@ -26,7 +26,7 @@ import (
 //	refused COMMAND…         run "attempt COMMAND…" outside, where it has to succeed, and
 //	                         then inside ($CONFINE has the options), where it must not;
 //	                         with -anyway first, hosts may refuse it themselves; with -world,
-//	                         both are in a world
+//	                         both are in a world; of "each A , B" all succeed outside, and none inside
 //	jq FILE PATH VALUE       what a.b[0] is in a file of JSON; ~VALUE is a pattern
 //	agree FILE FILE          two ledgers, of explain or of runs, say the same
 //	clean [-wait]            nothing of the runs so far is left
@@ -106,6 +106,9 @@ func cmdRefused(ts *testscript.TestScript, neg bool, args []string) {
 	attempt := append([]string{ts.Getenv("ATTEMPT")}, args...)
 	if code := run(ts, append(around, attempt...)); code != 0 && !(anyway && code == exitRefused) {
 		ts.Fatalf("outside, where it should succeed, exit code %d", code)
+	}
+	if attempt[1] == "each" {
+		attempt[1] = "any"
 	}
 	inside := append(append(around, "confine"), strings.Fields(ts.Getenv("CONFINE"))...)
 	if code := run(ts, append(append(inside, "--"), attempt...)); code != exitRefused {
