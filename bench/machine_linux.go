@@ -20,6 +20,7 @@ const (
 	machineBoot = "confine --isolation vm"
 	machineBack = "a restore, to the end of a command"
 	machineFork = "a fork"
+	machinePool = "a claim from a pool, to the end of a command"
 )
 
 // firstWord is what this program is started with as the first of a machine.
@@ -93,10 +94,23 @@ func machine(b *bench) ([]peer, error) {
 			return r, err
 		}}
 	}
+	pool, err := confine.NewPool(ctx, policy, confine.PoolOptions{Min: 1, Max: 1})
+	if err != nil {
+		return nil, err
+	}
+	b.undo = append(b.undo, pool.Close)
+	claim := timed(machinePool, func() (*confine.Sandbox, error) { return pool.Open(ctx) }, runs)
+	parked := peer{claim.name, func() (reading, error) {
+		for pool.Stats().Ready == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		return claim.take()
+	}}
 	return []peer{
 		b.timed(plainQEMU, alone), b.timed(machineBoot, b.confined("-p standard --isolation vm --memory-limit 512M --vm-kernel "+kernel, target)),
 		timed(machineBack, func() (*confine.Sandbox, error) { return confine.Open(ctx, policy, confine.WithSnapshot(kept)) }, runs),
 		timed(machineFork, func() (*confine.Sandbox, error) { return box.Fork(ctx) }, func(*confine.Sandbox) error { return nil }),
+		parked,
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package vm
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"os"
 	"sync"
@@ -217,10 +218,19 @@ func (s *sandbox) Tell(tell func(backend.Event)) {
 	}
 }
 
-// Ready waits until its init answers.
+// Ready waits until its init answers. On emulated CPUs a command that does nothing is run before, so that whoever gets the sandbox doesn't wait until
+// what each command executes is translated. A root of the caller's own has other programs, which begin when he says so.
 func (s *sandbox) Ready(ctx context.Context) error {
 	_, err := s.call(ctx, &wire.Request{Method: wire.Usage})
-	return err
+	if err != nil || s.plan.accel.Works || s.asked().Policy.Filesystem.Rootfs != "" {
+		return err
+	}
+	p, err := s.Start(ctx, &backend.Exec{Argv: []string{"/bin/true"}, Dir: "/", Stdout: io.Discard, Stderr: struct{ io.Writer }{io.Discard}})
+	if err != nil {
+		return err
+	}
+	_ = p.Wait() // there may be no such program
+	return ctx.Err()
 }
 
 // Close ends everybody inside.

@@ -126,6 +126,15 @@ func TestMachinesGoOnWhereTheyWere(t *testing.T) {
 	if got := ask(another, "add"); got != "2 line" {
 		t.Errorf("begun with it: %q", got)
 	}
+	// One that is to be parked has had a command run, where that is translated first.
+	s, _ := backend.As[*sandbox](another)
+	before := s.now().processes
+	if err := s.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if ran := s.now().processes - before; ran != 1 && !s.plan.accel.Works {
+		t.Errorf("%d commands ran ahead", ran)
+	}
 	// What doesn't fit is refused by its name.
 	for name, other := range map[string]func(p *config.Policy){
 		"policy":         func(p *config.Policy) { p.Processes++ },

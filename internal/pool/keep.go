@@ -13,8 +13,8 @@ import (
 
 // Of the background.
 const (
-	tick      = time.Second     // between two looks at what is parked
-	proofTime = 5 * time.Second // that a sandbox may take to show that it is ready
+	tick      = time.Second      // between two looks at what is parked
+	proofTime = 20 * time.Second // that a sandbox may take to show that it is ready: a machine on emulated CPUs runs a command for it
 	firstWait = 100 * time.Millisecond
 	longest   = 30 * time.Second // between two attempts, when building fails again and again
 	calm      = time.Minute      // after which what failed before is forgotten

@@ -128,12 +128,13 @@ func (k *parent) start(m *keeper.Machine, argv []string) error {
 	}
 	handed := []*os.File{qemuGuest, qemuPort, monitor, kernel}
 	argv = append(argv, arguments(m)...)
+	begin := func() {}
 	if m.Restore {
 		memory, err := openRegular(keeper.Memory, m.Memory)
 		if err != nil {
 			return err
 		}
-		if err := k.take(memory, m); err != nil {
+		if begin, err = k.take(memory, m); err != nil {
 			return err
 		}
 	} else {
@@ -153,6 +154,7 @@ func (k *parent) start(m *keeper.Machine, argv []string) error {
 	if err := k.qemu.Start(); err != nil {
 		return err
 	}
+	begin()
 	for _, f := range handed {
 		_ = f.Close()
 	}
@@ -161,10 +163,11 @@ func (k *parent) start(m *keeper.Machine, argv []string) error {
 }
 
 // take has the memory that was written down be one that QEMU can write to, which is a copy: the kernel would make it when QEMU opens the file,
-// and here it is made while QEMU starts, which has no need of it until it takes up the rest.
-func (k *parent) take(frozen *os.File, m *keeper.Machine) error {
+// and begin has it made while QEMU starts, which has no need of it until it takes up the rest. It comes after QEMU is a process: where the two have one
+// real-time priority, whichever thread copies would have the CPU that QEMU waits for.
+func (k *parent) take(frozen *os.File, m *keeper.Machine) (begin func(), err error) {
 	if m.Given {
-		return frozen.Close()
+		return func() {}, frozen.Close()
 	}
 	const fresh = keeper.Memory + ".new"
 	to, err := os.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -172,11 +175,12 @@ func (k *parent) take(frozen *os.File, m *keeper.Machine) error {
 		err = errors.Join(to.Truncate(m.Memory), os.Rename(fresh, keeper.Memory))
 	}
 	if err != nil {
-		return errors.Join(err, frozen.Close())
+		return nil, errors.Join(err, frozen.Close())
 	}
 	k.memory = make(chan error, 1)
-	go func() { k.memory <- errors.Join(keeper.Copy(to, frozen, m.Memory), to.Close(), frozen.Close()) }()
-	return nil
+	return func() {
+		go func() { k.memory <- errors.Join(keeper.Copy(to, frozen, m.Memory), to.Close(), frozen.Close()) }()
+	}, nil
 }
 
 // arguments are those of QEMU for what start hands it.
