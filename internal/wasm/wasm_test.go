@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
@@ -39,12 +40,35 @@ func TestToldIsBounded(t *testing.T) {
 	if len(text) > MaxTold {
 		t.Errorf("%d bytes", len(text))
 	}
-	if got, err := Decode(text); err != nil || got.Status != told.Status || got.Memory != 1 {
+	if got, err := Decode(text); err != nil || got.Status != told.Status || got.Memory != 1 || len(got.Denied) != MaxDenied || !strings.HasPrefix(got.Reason, "\x01\"ü\x01") {
+		t.Errorf("%+v, %v", got, err)
+	}
+	told = Told{Signal: "SIGILL", Reason: "a", Hint: "b\x00c", Code: 126, Denied: []string{"", "/x"}}
+	got, err := Decode(told.Encode())
+	if told.Hint = "b?c"; err != nil || !reflect.DeepEqual(got, told) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if got, err := Decode(nil); err != nil || !reflect.DeepEqual(got, Told{}) {
 		t.Errorf("%+v, %v", got, err)
 	}
+}
+
+// The engine may be the module's by now.
+func FuzzTold(f *testing.F) {
+	f.Add((&Told{Status: status.MemLimit, Denied: []string{"/x"}}).Encode())
+	f.Add([]byte("\x00\x00\x00\x00x\x000\x00"))
+	f.Add([]byte("{}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got, err := Decode(text)
+		if err != nil || len(text) == 0 {
+			return
+		}
+		for _, word := range append([]string{string(got.Status), got.Signal, got.Reason, got.Hint}, got.Denied...) {
+			if !utf8.ValidString(word) || strings.Contains(word, "\x00") {
+				t.Errorf("%q", word)
+			}
+		}
+	})
 }
 
 func TestPages(t *testing.T) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -145,15 +146,17 @@ func load(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return readModule(f)
+	return readModule(f, info.Size())
 }
 
-func readModule(r io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, MaxModule+1))
-	if len(text) > MaxModule {
+// readModule reads a module, which may well be of so many bytes.
+func readModule(r io.Reader, size int64) ([]byte, error) {
+	text := bytes.NewBuffer(make([]byte, 0, min(size, MaxModule)+bytes.MinRead))
+	_, err := text.ReadFrom(io.LimitReader(r, MaxModule+1))
+	if text.Len() > MaxModule {
 		return nil, fmt.Errorf("a module of more than %d bytes", MaxModule)
 	}
-	return text, err
+	return text.Bytes(), err
 }
 
 // compiled is a module as it runs, with what a directory has of it, if that is not "".
@@ -177,7 +180,7 @@ func compiled(ctx context.Context, text []byte, cache string) (wazero.Runtime, w
 
 // compile writes to w what a module is compiled to: the name of a file below a cache's directory, a line, and what it holds.
 func compile(r io.Reader, w io.Writer) error {
-	text, err := readModule(r)
+	text, err := readModule(r, 0)
 	if err != nil {
 		return err
 	}
