@@ -41,9 +41,9 @@ type Command struct {
 	Ceiling    *config.Policy
 	CeilingDir string
 
-	image    *image.Tree // of --rootfs, once it is unpacked
-	compiled string      // what a module was compiled to, or ""
-	boxed                // of what a sandbox stands on
+	image   *image.Tree // of --rootfs, once it is unpacked
+	modules modules     // what the module that it is was compiled to
+	boxed               // of what a sandbox stands on
 }
 
 func (c *Command) fill() error {

@@ -113,7 +113,7 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 	var told []byte
 	if policy.Isolation == isolationWASM {
 		begin.listen()
-		command.compile(begin.ctx, policy)
+		command.modules = command.compile(begin.ctx, policy)
 		io.Told = func(text []byte) { told = append(told, text...) }
 	}
 	g, why := tierUserNS, downgrade{}
