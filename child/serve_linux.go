@@ -76,7 +76,7 @@ func (s *state) serve() {
 func (s *state) exec(e *handoff.Exec, fds []int) (pidfd int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer closeAll(fds)
+	defer linux.CloseAll(fds)
 	var stdio [3]int
 	if rest := len(fds) - len(stdio); rest < 0 || rest > 1 || (rest == 1) != e.Tells {
 		exit(125)
@@ -102,7 +102,7 @@ func (s *state) exec(e *handoff.Exec, fds []int) (pidfd int) {
 	if linux.SendFrame(sock, handoff.Encode(m), out...) != nil {
 		exit(125) // nobody could end it in time
 	}
-	closeAll(out[1:])
+	linux.CloseAll(out[1:])
 	s.targets[t.PID] = t
 	if e.Last && s.starter.Ruleset >= 0 {
 		_ = unix.Close(s.starter.Ruleset)
@@ -303,12 +303,6 @@ func (s *state) killRest() {
 		if err != nil && err != unix.EINTR {
 			return // ECHILD: nobody is left
 		}
-	}
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
 	}
 }
 

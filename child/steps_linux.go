@@ -126,7 +126,7 @@ func (s *state) built() error {
 	if err := linux.SendFrame(sock, handoff.Encode(&s.out), fds...); err != nil {
 		return fault.Of("sendmsg", "", err)
 	}
-	closeAll(fds)
+	linux.CloseAll(fds)
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (e *event) takeSome(n uint8) []int {
 
 // close lets go of descriptors that nobody took.
 func (e *event) close() {
-	closeAll(e.fds)
+	linux.CloseAll(e.fds)
 	e.fds = nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/egress"
@@ -77,7 +78,7 @@ func (b *box) sockets(m *handoff.Sockets, fds []int) *SetupError {
 	if n.gateway == nil {
 		g, err := egress.New(&b.plan.Network, b.opts.Attempt)
 		if err != nil {
-			closeAll(fds)
+			linux.CloseAll(fds)
 			return &SetupError{Step: "network", Op: err.Error()}
 		}
 		n.gateway = g
@@ -87,7 +88,7 @@ func (b *box) sockets(m *handoff.Sockets, fds []int) *SetupError {
 		return published(n.gateway.ServeDials(fds[0], b.child.pidfd))
 	}
 	if len(fds) == 0 || len(fds) > len(made) {
-		closeAll(fds)
+		linux.CloseAll(fds)
 		return &SetupError{Step: "network", Op: "not the sockets that were planned"}
 	}
 	n.served += len(fds)
@@ -132,12 +133,6 @@ func published(err error) *SetupError {
 		}
 	}
 	return e
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
-	}
 }
 
 // nameProcesses lets the gateway say who attempted what.

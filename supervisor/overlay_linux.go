@@ -356,8 +356,8 @@ func IsPlace(m *handoff.Mount) bool {
 func (s *stacks) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	closeAll(s.own)
-	closeAll(s.base)
+	linux.CloseAll(s.own)
+	linux.CloseAll(s.base)
 	s.own, s.base, s.closed = nil, nil, true
 }
 
@@ -418,7 +418,7 @@ func under(scratch int, box *handoff.Box, dst string) (fds []int, err error) {
 			}
 		}
 		if err != nil {
-			closeAll(fds)
+			linux.CloseAll(fds)
 			return nil, err
 		}
 		if fd >= 0 {
@@ -445,6 +445,6 @@ func openOf(l *handoff.Layer, dst string) (int, error) {
 // closeTrees lets go of the sides of trees.
 func closeTrees(trees []changes.Tree) {
 	for _, t := range trees {
-		closeAll(append([]int{t.Upper, t.Lower}, t.Under...))
+		linux.CloseAll(append([]int{t.Upper, t.Lower}, t.Under...))
 	}
 }

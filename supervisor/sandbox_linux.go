@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/cgroup"
@@ -314,7 +315,7 @@ func (s *Sandbox) GiveBack(l *Layer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.closed {
-		closeAll(l.Own)
+		linux.CloseAll(l.Own)
 		return
 	}
 	x.own = l.Own

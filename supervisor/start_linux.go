@@ -118,11 +118,11 @@ func (c *cloning) wait() (*process, *SetupError) {
 		err = c.begun()
 	}
 	closeDuplicates(c.calls)
-	closeAll([]int{c.theirs})
+	linux.CloseAll([]int{c.theirs})
 	if err == nil {
 		return child, nil
 	}
-	closeAll([]int{child.sock})
+	linux.CloseAll([]int{child.sock})
 	failed := &SetupError{Step: "start", Op: "clone", Errno: errnoOf(err)}
 	if e, ok := err.(*linux.CallError); ok {
 		failed.Op, failed.Errno = e.Name, e.Errno

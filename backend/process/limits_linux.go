@@ -172,7 +172,7 @@ func (p *limitCompiler) streams() {
 	p.rlimit(unix.RLIMIT_STACK, stackSize, math.MaxUint64)
 	if n := q.FileDescriptors; n > 0 {
 		p.rlimit(unix.RLIMIT_NOFILE, uint64(n), uint64(n))
-		if _, most, err := p.host.Rlimit(unix.RLIMIT_NOFILE); err != nil || most >= uint64(n) {
+		if most, err := p.host.HardLimit(unix.RLIMIT_NOFILE); err != nil || most >= uint64(n) {
 			p.plan.Watch.Descriptors = n
 		}
 	}
@@ -213,7 +213,7 @@ func (p *limitCompiler) tables() {
 		resource int
 		most     uint64
 	}{{unix.RLIMIT_SIGPENDING, sigpending}, {unix.RLIMIT_MSGQUEUE, msgqueue}} {
-		if _, most, err := p.host.Rlimit(l.resource); err == nil {
+		if most, err := p.host.HardLimit(l.resource); err == nil {
 			l.most = min(l.most, most/2)
 		}
 		p.rlimit(l.resource, l.most, l.most)
@@ -260,7 +260,7 @@ func (p *limitCompiler) nprocBinds() bool {
 // rlimit asks for a limit, or for the caller's own where that is lower: no limit
 // can be raised above it.
 func (p *limitCompiler) rlimit(resource int, soft, hard uint64) {
-	if _, most, err := p.host.Rlimit(resource); err == nil {
+	if most, err := p.host.HardLimit(resource); err == nil {
 		soft, hard = min(soft, most), min(hard, most)
 	}
 	p.plan.Exec.Rlimits = append(p.plan.Exec.Rlimits, handoff.Rlimit{Resource: uint32(resource), Soft: soft, Hard: hard})

@@ -175,7 +175,7 @@ func names(fd int, each func(name string) error) error {
 }
 
 // xattrs are the attributes of an open object that are part of a change.
-func xattrs(fd int) (map[string][]byte, error) { return linux.Xattrs(fd, ownXattr) }
+func xattrs(fd int) (map[string][]byte, error) { return linux.Xattrs(fd, linux.OwnXattr) }
 
 func sameXattrs(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, bytes.Equal) }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 const journalVersion = 2
@@ -150,12 +151,12 @@ func parseJournal(data []byte) (*journal, error) {
 		return nil, fmt.Errorf("an empty step")
 	}
 	for _, s := range j.Moves {
-		if s.Op != opPut && s.Op != opSwap && s.Op != opRemove || !validTemp(s.Temp) || !validPath(s.Path) {
+		if s.Op != opPut && s.Op != opSwap && s.Op != opRemove || !validTemp(s.Temp) || !linux.ValidPath(s.Path) {
 			return nil, fmt.Errorf("step %q at %q", s.Op, s.Path)
 		}
 	}
 	for _, s := range j.Modes {
-		if s.Before == nil || s.After == nil || !validPath(s.Path) && s.Path != here {
+		if s.Before == nil || s.After == nil || !linux.ValidPath(s.Path) && s.Path != here {
 			return nil, fmt.Errorf("mode at %q", s.Path)
 		}
 	}
@@ -169,7 +170,7 @@ func parseJournal(data []byte) (*journal, error) {
 
 // validTemp: nothing but such a name is ever removed after a crash.
 func validTemp(name string) bool {
-	return len(name) > len(tempPrefix) && strings.HasPrefix(name, tempPrefix) && validPath(name) && !strings.Contains(name, "/") && len(name) < 64
+	return len(name) > len(tempPrefix) && strings.HasPrefix(name, tempPrefix) && linux.ValidPath(name) && !strings.Contains(name, "/") && len(name) < 64
 }
 
 func (a *applying) writeJournal(name string) error {

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 const manifestVersion = 2
@@ -83,7 +85,7 @@ func (m *manifest) check() error {
 		return fmt.Errorf("id %q", m.ID)
 	}
 	for _, t := range m.Trees {
-		if !path.IsAbs(t.Path) || path.Clean(t.Path) != t.Path || strings.IndexByte(t.Path, 0) >= 0 || t.Truncated < 0 || t.Deep < 0 || t.DeepIn != "" && !validPath(t.DeepIn) {
+		if !path.IsAbs(t.Path) || path.Clean(t.Path) != t.Path || strings.IndexByte(t.Path, 0) >= 0 || t.Truncated < 0 || t.Deep < 0 || t.DeepIn != "" && !linux.ValidPath(t.DeepIn) {
 			return fmt.Errorf("tree %q", t.Path)
 		}
 	}
@@ -106,14 +108,14 @@ func (m *manifest) check() error {
 }
 
 func (e *Entry) check() error {
-	if !validPath(e.Path) || e.Link != "" && (!validPath(e.Link) || e.Link == e.Path) {
+	if !linux.ValidPath(e.Path) || e.Link != "" && (!linux.ValidPath(e.Link) || e.Link == e.Path) {
 		return fmt.Errorf("not a path below a tree")
 	}
 	if len(e.Linked) > maxLinked || len(e.Linked) > 0 && e.now() != File {
 		return fmt.Errorf("%d names of the same file", len(e.Linked))
 	}
 	for _, p := range e.Linked {
-		if !validPath(p) || p == e.Path {
+		if !linux.ValidPath(p) || p == e.Path {
 			return fmt.Errorf("not a path below a tree")
 		}
 	}
@@ -143,32 +145,11 @@ func (e *Entry) check() error {
 		return fmt.Errorf("target of a symbolic link")
 	}
 	for k := range e.Xattrs {
-		if !ownXattr(k) {
+		if !linux.OwnXattr(k) {
 			return fmt.Errorf("attribute %q", k)
 		}
 	}
 	return nil
-}
-
-// ownXattr: an attribute that is part of a change. The overlay's own never are.
-func ownXattr(name string) bool {
-	return name == "system.posix_acl_access" || name == "system.posix_acl_default" || strings.HasPrefix(name, "user.") && len(name) > len("user.") && len(name) < 256 &&
-		!strings.HasPrefix(name, "user.overlay.") && strings.IndexByte(name, 0) < 0
-}
-
-// maxPath is PATH_MAX without the NUL.
-const maxPath = 4095
-
-func validPath(p string) bool {
-	if p == "" || len(p) > maxPath || strings.IndexByte(p, 0) >= 0 {
-		return false
-	}
-	for c := range strings.SplitSeq(p, "/") {
-		if c == "" || c == "." || c == ".." || len(c) > 255 {
-			return false
-		}
-	}
-	return true
 }
 
 func validHex(s string, n int) bool {

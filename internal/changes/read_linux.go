@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // Read compares what was written over a tree with that. The descriptors stay the caller's.
@@ -67,7 +69,7 @@ func (r *reader) failed(op, path string, err error) error {
 // deep counts a path that is too long for any system call.
 func (r *reader) deep(path string) {
 	dir, _ := split(path)
-	for len(dir) > maxPath {
+	for len(dir) > linux.MaxPath {
 		dir, _ = split(dir)
 	}
 	if r.set.Deep++; r.set.Deep == 1 {
@@ -77,7 +79,7 @@ func (r *reader) deep(path string) {
 }
 
 func (r *reader) push(p place) {
-	if len(p.path) > maxPath {
+	if len(p.path) > linux.MaxPath {
 		if p.uppers != nil && p.lower { // else emit has counted it
 			r.deep(p.path)
 		}
@@ -94,7 +96,7 @@ func (r *reader) push(p place) {
 func (r *reader) emit(c Change, in inode) {
 	r.set.Summary.add(&c)
 	size := len(c.Path) + len(c.Target) + 2*len(c.OldTarget) // the base has that too
-	if len(c.Path) > maxPath {
+	if len(c.Path) > linux.MaxPath {
 		r.deep(c.Path)
 		return
 	}

@@ -118,7 +118,7 @@ func (c *Finder) showBin(b *bin) {
 	case prefix != "" && !c.InHome(dir) && c.isPrefix(prefix):
 		c.showPrefix(prefix, "tool chain: "+prefix+" (PATH)")
 	default:
-		c.add(b.file, nil, view.Read, why)
+		c.add(b.file, nil, why)
 		c.showLinked(dir, why)
 	}
 }

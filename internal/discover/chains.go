@@ -124,8 +124,8 @@ func (c *Finder) userSite(root, why string) {
 
 // add shows what discovery found, unless it is visible already. What lies in a tree of work
 // is searched for secrets.
-func (c *Finder) add(f hostfs.File, links []hostfs.Link, a view.Access, why string) {
-	g := view.Grant{Src: f, Access: a, Why: why}
+func (c *Finder) add(f hostfs.File, links []hostfs.Link, why string) {
+	g := view.Grant{Src: f, Access: view.Read, Why: why}
 	if !c.Visible(f.Path) && c.treeOf(f.Path) != "" {
 		if c.found.shown++; c.found.shown > maxFromWork {
 			c.leaveOut(f.Path, "a tree with too many tool chains")
@@ -173,6 +173,6 @@ func (c *Finder) isPrefix(dir string) bool {
 func (c *Finder) showPath(name, why string) {
 	r, err := c.follow(name, name)
 	if err == nil && (!c.TooBroad(r.file.Path) || c.Visible(r.file.Path)) && c.admit(&r, name) {
-		c.add(r.file, r.links, view.Read, why)
+		c.add(r.file, r.links, why)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/confine-run/confine/internal/hostfs"
-	"github.com/confine-run/confine/internal/view"
 )
 
 // Command makes sure that the command itself is visible, and what the links
@@ -76,7 +75,7 @@ func (c *Finder) executable(r route, why string) {
 	}
 	if r.work != "" {
 		if !isBin(dir) || !c.special(path.Dir(dir), why) || !c.Visible(f.Path) {
-			c.add(f, nil, view.Read, why)
+			c.add(f, nil, why)
 		}
 		return
 	}
@@ -97,7 +96,7 @@ func (c *Finder) executable(r route, why string) {
 		c.showPath(lib, why)
 		return
 	}
-	c.add(f, nil, view.Read, why)
+	c.add(f, nil, why)
 }
 
 // mayShow says whether an environment that a way leads through may be shown: that of the

@@ -319,7 +319,7 @@ func (c *Finder) showPrefix(prefix, why string) {
 	for _, part := range parts {
 		name := prefix + "/" + part
 		if f, err := c.Host.Resolve(name); err == nil && f.Path == name {
-			c.add(f, nil, view.Read, why)
+			c.add(f, nil, why)
 		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/confine-run/confine/internal/view"
 )
 
 const MaxVenvConfig = 8 << 10
@@ -25,7 +23,7 @@ func (c *Finder) installation(variable, dir string) {
 		if c.TooBroad(f.Path) || !c.isPrefix(f.Path) {
 			return // whatever that is, it is no tool chain
 		}
-		c.add(*f, nil, view.Read, "tool chain: "+f.Path+" ("+variable+")")
+		c.add(*f, nil, "tool chain: "+f.Path+" ("+variable+")")
 	}
 	if c.Visible(f.Path) || c.special(f.Path, variable) {
 		c.Env[variable] = path.Clean(dir)

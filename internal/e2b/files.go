@@ -127,12 +127,12 @@ func (s *Server) writeFiles(c *call) error {
 			return &failure{http.StatusBadRequest, "metadata of files can't be had from confine serve"}
 		}
 	}
-	kind, words, _ := mime.ParseMediaType(c.Header.Get("Content-Type"))
+	kind, _, _ := mime.ParseMediaType(c.Header.Get("Content-Type"))
 	var all []writeInfo
 	var err error
 	switch kind {
 	case "multipart/form-data":
-		all, err = s.writeForm(c, words["boundary"])
+		all, err = s.writeForm(c)
 	case "application/octet-stream":
 		body := io.Reader(c.patient(s.BodyTime))
 		switch c.Header.Get("Content-Encoding") {
@@ -155,7 +155,7 @@ func (s *Server) writeFiles(c *call) error {
 	return nil
 }
 
-func (s *Server) writeForm(c *call, boundary string) (all []writeInfo, err error) {
+func (s *Server) writeForm(c *call) (all []writeInfo, err error) {
 	only := c.URL.Query().Get("path")
 	r := c.Clone(c.Context())
 	r.Body = c.patient(s.BodyTime)

@@ -31,13 +31,11 @@ func allowedCPUs() []int {
 	return cpus
 }
 
-// Rlimit is one of this process's own limits, by its RLIMIT_ number.
-func (f *Facts) Rlimit(resource int) (soft, hard uint64, err error) {
+// HardLimit is one of this process's own limits, by its RLIMIT_ number.
+func (f *Facts) HardLimit(resource int) (uint64, error) {
 	var r unix.Rlimit
-	if err := unix.Prlimit(0, resource, nil, &r); err != nil {
-		return 0, 0, err
-	}
-	return r.Cur, r.Max, nil
+	err := unix.Prlimit(0, resource, nil, &r)
+	return r.Max, err
 }
 
 // mayWrite names what it refuses.

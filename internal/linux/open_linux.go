@@ -92,3 +92,10 @@ func Flock(fd, how int) error {
 		}
 	}
 }
+
+// CloseAll closes descriptors.
+func CloseAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+}

@@ -93,7 +93,7 @@ func header(top *Value, n *unstable.Node) *Value {
 			at = int(key.Raw.Offset)
 		}
 		if v = v.child(string(key.Data), at); !keys.IsLast() || n.Kind == unstable.Table {
-			v = v.table(at)
+			v = v.table()
 			continue
 		}
 		v.Kind, v.Said = List, true
@@ -116,7 +116,7 @@ func (v *Value) child(name string, at int) *Value {
 }
 
 // table is a value as one; of a list of tables, the last.
-func (v *Value) table(at int) *Value {
+func (v *Value) table() *Value {
 	if v.Kind == List && len(v.Items) > 0 {
 		return &v.Items[len(v.Items)-1]
 	}

@@ -324,11 +324,11 @@ func (r *reader) restore() {
 // marked: empty files of a directory may be whiteouts.
 func (r *reader) marked(fd int) bool {
 	var value [8]byte
-	n, err := unix.Fgetxattr(fd, overlayXattr+"opaque", value[:])
+	n, err := unix.Fgetxattr(fd, linux.OverlayXattr+"opaque", value[:])
 	if err == nil && n == 1 && value[0] == 'x' {
 		return true
 	}
-	_, err = unix.Fgetxattr(fd, overlayXattr+"whiteouts", nil) // Linux 6.7 had one of its own
+	_, err = unix.Fgetxattr(fd, linux.OverlayXattr+"whiteouts", nil) // Linux 6.7 had one of its own
 	return err == nil
 }
 
@@ -341,8 +341,8 @@ func (r *reader) entry(dir int, name, at string, marked bool) (sub bool, err err
 	if n.mounted || n.dev != r.dev {
 		return false, nil // whatever the place has there can't be seen
 	}
-	if long := len(r.place) + len("/") + len(at); long > maxPath {
-		return false, r.failed("read", at, &UnfitError{Msg: fmt.Sprintf("a path of %d bytes, and no system call takes more than %d", long, maxPath)})
+	if long := len(r.place) + len("/") + len(at); long > linux.MaxPath {
+		return false, r.failed("read", at, &UnfitError{Msg: fmt.Sprintf("a path of %d bytes, and no system call takes more than %d", long, linux.MaxPath)})
 	}
 	if strings.HasPrefix(name, whiteout) {
 		return false, r.failed("read", at, &UnfitError{Msg: "a name that begins with .wh. can't be in a layer"})
@@ -397,7 +397,7 @@ func (r *reader) directory(at string, n node) error {
 		err = fmt.Errorf("attributes of directories: %w", ErrTooLarge)
 	}
 	if err == nil && hides {
-		err = r.fits(&entry{xattrs: map[string][]byte{overlayXattr + "opaque": []byte("y")}})
+		err = r.fits(&entry{xattrs: map[string][]byte{linux.OverlayXattr + "opaque": []byte("y")}})
 	}
 	if err == nil {
 		err = r.fits(e)
@@ -413,17 +413,17 @@ func (r *reader) directory(at string, n node) error {
 
 // xattrs notes the attributes of an open object, and gives those that overlayfs has for itself.
 func xattrs(fd int, e *entry) (own map[string][]byte, err error) {
-	e.xattrs, err = linux.Xattrs(fd, func(name string) bool { return ownXattr(name) || strings.HasPrefix(name, overlayXattr) })
+	e.xattrs, err = linux.Xattrs(fd, func(name string) bool { return linux.OwnXattr(name) || strings.HasPrefix(name, linux.OverlayXattr) })
 	own = map[string][]byte{}
 	for name, value := range e.xattrs {
-		if of, ok := strings.CutPrefix(name, overlayXattr); ok {
+		if of, ok := strings.CutPrefix(name, linux.OverlayXattr); ok {
 			own[of] = value
 			delete(e.xattrs, name)
 		}
 	}
 	for _, name := range []string{"redirect", "metacopy"} {
 		if _, ok := own[name]; ok && err == nil {
-			err = &UnfitError{Msg: "the attribute " + overlayXattr + name + ": what it refers to would be lost"}
+			err = &UnfitError{Msg: "the attribute " + linux.OverlayXattr + name + ": what it refers to would be lost"}
 		}
 	}
 	if e.attributes() > maxXattrs || err == unix.E2BIG {

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/image"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/overlaytest"
 )
 
@@ -127,15 +128,15 @@ func TestTheLongestPath(t *testing.T) {
 		dir := t.TempDir()
 		fd := openedDir(t, dir)
 		at, prefix := fd, "work/"
-		for len(prefix) < maxPath-255 {
-			name := strings.Repeat("d", min(250, maxPath-len(prefix)-12))
+		for len(prefix) < linux.MaxPath-255 {
+			name := strings.Repeat("d", min(250, linux.MaxPath-len(prefix)-12))
 			must(t, unix.Mkdirat(at, name, 0o755))
 			next, err := openDir(at, name)
 			must(t, err)
 			defer unix.Close(next)
 			at, prefix = next, prefix+name+"/"
 		}
-		build(t, fmt.Sprintf("/proc/self/fd/%d", at), map[string]string{strings.Repeat("n", maxPath-len(prefix)) + what: "1"})
+		build(t, fmt.Sprintf("/proc/self/fd/%d", at), map[string]string{strings.Repeat("n", linux.MaxPath-len(prefix)) + what: "1"})
 		id := add(t, s, "", Place{"/work", fd})
 		trees(t, s, id)
 		must(t, s.Remove(id))

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // The documents of an OCI image layout, as far as snapshots have them.
@@ -205,24 +207,8 @@ func (m *Meta) check() error {
 }
 
 func validPlace(p string) error {
-	if !path.IsAbs(p) || path.Clean(p) != p || p != "/" && !validPath(p[1:]) {
+	if !path.IsAbs(p) || path.Clean(p) != p || p != "/" && !linux.ValidPath(p[1:]) {
 		return fmt.Errorf("place %.100q: it takes an absolute path, and no . or .. in it", p)
 	}
 	return nil
-}
-
-// maxPath is PATH_MAX without the NUL.
-const maxPath = 4095
-
-// validPath says whether p can be a path below a directory.
-func validPath(p string) bool {
-	if p == "" || len(p) > maxPath || strings.IndexByte(p, 0) >= 0 {
-		return false
-	}
-	for c := range strings.SplitSeq(p, "/") {
-		if c == "" || c == "." || c == ".." || len(c) > 255 {
-			return false
-		}
-	}
-	return true
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 func FuzzIndex(f *testing.F) {
@@ -110,11 +112,11 @@ func FuzzHeader(f *testing.F) {
 	f.Add("\xff", "", int64(-1), uint32(0), "user.%", []byte("\x00\n"), int64(0), int64(0))
 	f.Fuzz(func(t *testing.T, name, link string, mtime int64, mode uint32, xattr string, value []byte, size, at int64) {
 		e := &entry{name: name, kind: tar.TypeReg, mode: mode & 0o7777, mtime: mtime, uid: mode >> 3, gid: mode << 2 & (1<<31 - 1)}
-		if !validPath(name) || size < 0 || size > maxFile {
+		if !linux.ValidPath(name) || size < 0 || size > maxFile {
 			return
 		}
 		if link != "" {
-			if len(link) > maxPath || bytes.IndexByte([]byte(link), 0) >= 0 {
+			if len(link) > linux.MaxPath || bytes.IndexByte([]byte(link), 0) >= 0 {
 				return
 			}
 			e.kind, e.link = tar.TypeSymlink, link
@@ -122,7 +124,7 @@ func FuzzHeader(f *testing.F) {
 			if e.size = size; at > 0 && at < size {
 				e.data = []extent{{at, size - at}}
 			}
-			if ownXattr(xattr) && len(value) < 1000 {
+			if linux.OwnXattr(xattr) && len(value) < 1000 {
 				e.xattrs = map[string][]byte{xattr: value}
 			}
 		}

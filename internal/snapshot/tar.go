@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // What layers say about names of the layers below.
@@ -238,7 +240,7 @@ func readEntry(from io.Reader) (*entry, error) {
 	if base == opaque {
 		about = strings.TrimSuffix(dir, "/")
 	}
-	if !validPath(about) {
+	if !linux.ValidPath(about) {
 		return nil, fmt.Errorf("%.200q: a name that leads elsewhere, or can't be one", h.Name)
 	}
 	if err := e.parse(h); err != nil {
@@ -257,10 +259,10 @@ func (e *entry) parse(h *tar.Header) error {
 	default:
 		return fmt.Errorf("it is of the kind %q, which is in no snapshot", e.kind)
 	}
-	if (e.link != "") != (e.kind == tar.TypeSymlink || e.kind == tar.TypeLink) || len(e.link) > maxPath || strings.IndexByte(e.link, 0) >= 0 {
+	if (e.link != "") != (e.kind == tar.TypeSymlink || e.kind == tar.TypeLink) || len(e.link) > linux.MaxPath || strings.IndexByte(e.link, 0) >= 0 {
 		return fmt.Errorf("the target %.200q", e.link)
 	}
-	if e.kind == tar.TypeLink && !validPath(e.link) {
+	if e.kind == tar.TypeLink && !linux.ValidPath(e.link) {
 		return fmt.Errorf("a hard link to %.200q, which leads elsewhere", e.link)
 	}
 	if h.Mode < 0 || h.Mode > 0o7777 || int64(h.Uid) < 0 || int64(h.Gid) < 0 || int64(h.Uid) > 1<<32-2 || int64(h.Gid) > 1<<32-2 {
@@ -279,7 +281,7 @@ func (e *entry) parse(h *tar.Header) error {
 		if name = unescapeXattr(name); !ok {
 			continue
 		}
-		if !ownXattr(name) || e.kind == tar.TypeSymlink || e.kind == tar.TypeLink {
+		if !linux.OwnXattr(name) || e.kind == tar.TypeSymlink || e.kind == tar.TypeLink {
 			return fmt.Errorf("the attribute %.100q", name)
 		}
 		if attributes += len(name) + len(v); attributes > maxXattrs {
@@ -341,12 +343,3 @@ func (e *entry) parseData(records map[string]string) error {
 	}
 	return nil
 }
-
-// ownXattr says whether an attribute is part of a layer: access control lists, and those of programs.
-func ownXattr(name string) bool {
-	return name == "system.posix_acl_access" || name == "system.posix_acl_default" ||
-		strings.HasPrefix(name, "user.") && len(name) > len("user.") && len(name) < 256 && !strings.HasPrefix(name, overlayXattr) && strings.IndexByte(name, 0) < 0
-}
-
-// overlayXattr begins the attributes of overlayfs itself.
-const overlayXattr = "user.overlay."

@@ -37,7 +37,7 @@ func (s *Store) Trees(ctx context.Context, id string) (trees []Tree, err error) 
 	for _, layer := range in.Layers {
 		t, err := s.tree(layer)
 		for again := 0; err == unix.ENOENT && again < 3; again++ { // it can be removed as soon as it is there
-			if err = s.makeTree(ctx, in, layer); err == nil {
+			if err = s.makeTree(ctx, layer); err == nil {
 				t, err = s.tree(layer)
 			}
 		}
@@ -83,7 +83,7 @@ func (s *folder) tree(layer string) (Tree, error) {
 }
 
 // makeTree unpacks a layer that is in the store. Of several who want it, one does, and the others wait.
-func (s *Store) makeTree(ctx context.Context, in *Info, layer string) error {
+func (s *Store) makeTree(ctx context.Context, layer string) error {
 	unlock, err := s.lockLayer(ctx, layer)
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func (s *folder) whiteouts(dir int) (byAttribute bool, err error) {
 		return false, err
 	}
 	defer unix.Close(fd)
-	if err := unix.Fsetxattr(fd, overlayXattr+"whiteout", []byte("y"), 0); err != nil {
+	if err := unix.Fsetxattr(fd, linux.OverlayXattr+"whiteout", []byte("y"), 0); err != nil {
 		return false, fmt.Errorf("%w: %w", errNoWhiteout, err)
 	}
 	return true, unix.Unlinkat(dir, try, 0)

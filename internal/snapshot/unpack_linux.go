@@ -215,7 +215,7 @@ func (u *unpacker) mark(e *entry, dir, hidden string) error {
 		if err := u.enter(dir); err != nil {
 			return err
 		}
-		return named("setxattr "+overlayXattr+"opaque", unix.Fsetxattr(u.in, overlayXattr+"opaque", []byte("y"), 0))
+		return named("setxattr "+linux.OverlayXattr+"opaque", unix.Fsetxattr(u.in, linux.OverlayXattr+"opaque", []byte("y"), 0))
 	}
 	if strings.HasPrefix(hidden, whiteout) {
 		return errors.New("a whiteout of a whiteout")
@@ -224,22 +224,22 @@ func (u *unpacker) mark(e *entry, dir, hidden string) error {
 		return err
 	}
 	var value [8]byte
-	n, err := unix.Fgetxattr(u.in, overlayXattr+"opaque", value[:])
+	n, err := unix.Fgetxattr(u.in, linux.OverlayXattr+"opaque", value[:])
 	if err == nil && n == 1 && value[0] == 'y' {
 		return nil // nothing shows through anyhow, and an empty file of such a directory would be one
 	}
 	if !u.xwhite {
 		return unix.Mknodat(u.in, hidden, unix.S_IFCHR, 0)
 	}
-	if err := unix.Fsetxattr(u.in, overlayXattr+"opaque", []byte("x"), 0); err != nil {
-		return named("setxattr "+overlayXattr+"opaque", err)
+	if err := unix.Fsetxattr(u.in, linux.OverlayXattr+"opaque", []byte("x"), 0); err != nil {
+		return named("setxattr "+linux.OverlayXattr+"opaque", err)
 	}
 	fd, err := unix.Openat(u.in, hidden, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	return named("setxattr "+overlayXattr+"whiteout", unix.Fsetxattr(fd, overlayXattr+"whiteout", []byte("y"), 0))
+	return named("setxattr "+linux.OverlayXattr+"whiteout", unix.Fsetxattr(fd, linux.OverlayXattr+"whiteout", []byte("y"), 0))
 }
 
 // named says which system call failed.
@@ -267,7 +267,7 @@ func (u *unpacker) link(e *entry, base string) error {
 	if err != nil {
 		return named("statx", err)
 	}
-	_, marked := unix.Getxattr(linux.FDPath(file), overlayXattr+"whiteout", nil)
+	_, marked := unix.Getxattr(linux.FDPath(file), linux.OverlayXattr+"whiteout", nil)
 	if n.mode&unix.S_IFMT != unix.S_IFREG || marked == nil {
 		return fmt.Errorf("it is a hard link to %.200q, which is no file", e.link)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/confine-run/confine/child/internal/fault"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // imageCorner is where a tree of the caller's stands in the private root until it
@@ -52,7 +53,7 @@ func (b *Builder) imageTree(m *handoff.Mount) (tree int, err error) {
 		if err != nil {
 			return -1, err
 		}
-		defer closeAll(lowers)
+		defer linux.CloseAll(lowers)
 		if len(lowers) > 0 {
 			return b.layers.over(append(slices.Clip(lowers), lower), &b.scratch, "/")
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/confine-run/confine/child/internal/fault"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // layers are what overlays and private places have below what is written there: what other boxes have
@@ -89,18 +90,12 @@ func (b *layers) of(dst string) (fds []int, err error) {
 			continue
 		}
 		if err != nil {
-			closeAll(fds)
+			linux.CloseAll(fds)
 			return nil, fault.Of("openat2 (of a layer)", dst, err)
 		}
 		fds = append(fds, fd)
 	}
 	return fds, nil
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
-	}
 }
 
 // over makes an overlay of layers, which gets the mode that the highest of them has, in a file system of ours.
@@ -135,7 +130,7 @@ func (b *layers) inSized(fs int, m *handoff.Mount) (tree int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	defer closeAll(lowers)
+	defer linux.CloseAll(lowers)
 	if len(lowers) > 0 {
 		b.out.Places = append(b.out.Places, handoff.Upper{Dst: m.Dst, Dir: dir + "/0"})
 		return b.over(lowers, &scratch{fd: fs}, m.Dst)
@@ -194,7 +189,7 @@ func (b *layers) judge() {
 		return
 	}
 	if b.out.NoLayers = b.try(); b.out.NoLayers != "" {
-		closeAll(b.handed)
+		linux.CloseAll(b.handed)
 		b.handed = nil
 	}
 }

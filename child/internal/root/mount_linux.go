@@ -9,6 +9,7 @@ import (
 
 	"github.com/confine-run/confine/child/internal/fault"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // mountAll works through the mount table, in its order.
@@ -34,7 +35,7 @@ func (b *Builder) mountAll() error {
 	if err := b.boundFiles(); err != nil {
 		return err
 	}
-	closeAll(b.layers.dirs)
+	linux.CloseAll(b.layers.dirs)
 	b.layers.judge()
 	return nil
 }
@@ -125,7 +126,7 @@ func (b *Builder) private(m *handoff.Mount) error {
 			return err
 		}
 	}
-	defer closeAll(lowers)
+	defer linux.CloseAll(lowers)
 	if len(lowers) > 0 {
 		fd, err := b.layers.over(lowers, &b.scratch, m.Dst)
 		if err != nil {
@@ -198,7 +199,7 @@ func (b *Builder) overlay(m *handoff.Mount) error {
 	if err != nil {
 		return err
 	}
-	defer closeAll(lowers)
+	defer linux.CloseAll(lowers)
 	var fd int
 	if len(lowers) > 0 {
 		fd, err = b.layers.over(append(slices.Clip(lowers), lower), &b.scratch, m.Dst)

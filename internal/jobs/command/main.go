@@ -112,7 +112,7 @@ func (p *place) option(name string) *cli.Own {
 	case "timeout":
 		return &cli.Own{Set: func(word string) (err error) { p.timeout, err = config.ParseDuration(word); return err }}
 	case "replicas":
-		return count(&p.Replicas, 1, 5)
+		return count(&p.Replicas, 5)
 	case "store":
 		return &cli.Own{Set: func(word string) (err error) { p.Store, err = config.ParseSize(word); return err }}
 	}
@@ -129,11 +129,12 @@ func toggle(to *bool) *cli.Own {
 	}}
 }
 
-func count(to *int, least, most int) *cli.Own {
+// count is a number from 1.
+func count(to *int, most int) *cli.Own {
 	return &cli.Own{Set: func(word string) error {
 		n, err := strconv.Atoi(word)
-		if err != nil || n < least || n > most {
-			return fmt.Errorf("it takes a number from %d to %d", least, most)
+		if err != nil || n < 1 || n > most {
+			return fmt.Errorf("it takes a number from 1 to %d", most)
 		}
 		*to = n
 		return nil

@@ -80,7 +80,7 @@ func (s *submission) option(name string) *cli.Own {
 			return err
 		}}
 	case "attempts":
-		return count(&s.job.MaxAttempts, 1, jobs.MaxAttempts)
+		return count(&s.job.MaxAttempts, jobs.MaxAttempts)
 	case "set":
 		return &cli.Own{Set: func(word string) error {
 			if k, _, ok := strings.Cut(word, "="); !ok || k == "" {

@@ -64,11 +64,11 @@ func (h *hired) option(name string) *cli.Own {
 	case "memory":
 		return &cli.Own{Set: func(word string) (err error) { h.Room.Memory, err = config.ParseSize(word); return err }}
 	case "cpu":
-		return count(&h.cpu, 1, 1_000_000)
+		return count(&h.cpu, 1_000_000)
 	case "tasks":
-		return count(&h.tasks, 1, 1<<22)
+		return count(&h.tasks, 1<<22)
 	case "jobs":
-		return count(&h.Jobs, 1, 10_000)
+		return count(&h.Jobs, 10_000)
 	case "lease":
 		return time(&h.Lease)
 	case "drain":

@@ -189,7 +189,7 @@ func (g *Ground) Drop() {
 		if !last {
 			return
 		}
-		closeAll(mounts)
+		linux.CloseAll(mounts)
 		snapshot.CloseTrees(g.trees)
 		if g.from != nil {
 			g.from.Drop()
@@ -235,7 +235,7 @@ func (g *Ground) Put(mounts []int) {
 			g.mounts, mounts = append(g.mounts, mounts[0]), mounts[1:]
 		}
 	}
-	closeAll(mounts)
+	linux.CloseAll(mounts)
 }
 
 // Layers are for the box that stands on it, the lowest first.
@@ -381,12 +381,6 @@ func (st *Store) Add(ctx context.Context, meta snapshot.Meta, dirs map[string]in
 	}
 	meta.Created = time.Now()
 	return st.s.Add(ctx, meta, places)
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
-	}
 }
 
 // Own is what it holds by itself.
