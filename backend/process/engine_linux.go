@@ -175,8 +175,9 @@ func (p *Plan) moduleArgs(argv []string, dir, entry string) []string {
 	return o.Args(p.engine.path, argv)
 }
 
-// compile has the module of a command compiled, if it was not yet. What can't be is compiled by the engine when it runs.
-func (c *Command) compile(ctx context.Context, policy *config.Policy) (m modules) {
+// compile has the module of a command compiled, if it was not yet: then it calls begin before. What can't be is compiled by the engine
+// when it runs.
+func (c *Command) compile(ctx context.Context, policy *config.Policy, begin func()) (m modules) {
 	if m.cache, m.why = c.moduleCache(policy); m.why == nil {
 		m.why = (&wasm.Cache{Dir: m.cache}).Make()
 	}
@@ -192,17 +193,20 @@ func (c *Command) compile(ctx context.Context, policy *config.Policy) (m modules
 		return m // whoever starts it says so
 	}
 	defer f.Close()
-	m.entry, m.why = c.entryOf(ctx, policy, m.cache, f)
+	m.entry, m.why = c.entryOf(ctx, policy, m.cache, f, begin)
 	return m
 }
 
 // entryOf is what of a cache is a module's.
-func (c *Command) entryOf(ctx context.Context, policy *config.Policy, dir string, f *os.File) (string, error) {
+func (c *Command) entryOf(ctx context.Context, policy *config.Policy, dir string, f *os.File, begin func()) (string, error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return "", err
 	}
-	cache := wasm.Cache{Dir: dir, Compile: c.compiler(policy)}
+	cache := wasm.Cache{Dir: dir, Compile: func(ctx context.Context, module io.Reader, to io.Writer) error {
+		begin()
+		return c.compiled(ctx, policy, module, to)
+	}}
 	return cache.Entry(ctx, f, info.Size(), identity(info))
 }
 
@@ -226,31 +230,29 @@ const (
 	compileMemory = 2 << 30
 )
 
-// compiler runs the engine's compiler in a sandbox that shows nothing but the system.
-func (c *Command) compiler(policy *config.Policy) func(context.Context, io.Reader, io.Writer) error {
-	return func(ctx context.Context, module io.Reader, to io.Writer) error {
-		path, err := EnginePath()
-		if err != nil {
-			return err
-		}
-		q, err := config.Profile("strict")
-		if err != nil {
-			return err
-		}
-		q.AllowPartial = policy.AllowPartial
-		q.Filesystem.AllowRead = []string{path}
-		q.TimeLimit, q.CPUTime, q.MemoryLimit, q.OutputLimit, q.Processes = compileTime, 0, max(policy.MemoryLimit, compileMemory), 0, 64
-		q.DiskLimit, q.MaxFileSize = compileMemory, compileMemory
-		var said bytes.Buffer
-		p, err := Backend{}.Run(ctx, &backend.Spec{Policy: &q, Dir: "/", Environ: c.Environ}, &backend.Exec{Argv: []string{path, "compile"}, Stdin: module, Stdout: to, Stderr: &said})
-		if err != nil {
-			return err
-		}
-		if r := p.Wait(); r.Status != status.OK {
-			return errors.New(strings.TrimSpace(cmp.Or(said.String(), r.Reason)))
-		}
-		return nil
+// compiled runs the engine's compiler in a sandbox that shows nothing but the system.
+func (c *Command) compiled(ctx context.Context, policy *config.Policy, module io.Reader, to io.Writer) error {
+	path, err := EnginePath()
+	if err != nil {
+		return err
 	}
+	q, err := config.Profile("strict")
+	if err != nil {
+		return err
+	}
+	q.AllowPartial = policy.AllowPartial
+	q.Filesystem.AllowRead = []string{path}
+	q.TimeLimit, q.CPUTime, q.MemoryLimit, q.OutputLimit, q.Processes = compileTime, 0, max(policy.MemoryLimit, compileMemory), 0, 64
+	q.DiskLimit, q.MaxFileSize = compileMemory, compileMemory
+	var said bytes.Buffer
+	p, err := Backend{}.Run(ctx, &backend.Spec{Policy: &q, Dir: "/", Environ: c.Environ}, &backend.Exec{Argv: []string{path, "compile"}, Stdin: module, Stdout: to, Stderr: &said})
+	if err != nil {
+		return err
+	}
+	if r := p.Wait(); r.Status != status.OK {
+		return errors.New(strings.TrimSpace(cmp.Or(said.String(), r.Reason)))
+	}
+	return nil
 }
 
 // gaveUp is what a program in Go exits with when its runtime can't go on. A module can bring that about, by counts that are larger than any
@@ -321,6 +323,6 @@ func (s *sandbox) entryFor(ctx context.Context, p *Plan, name, dir string) strin
 	if err != nil {
 		return ""
 	}
-	entry, _ := p.command.entryOf(ctx, p.policy, dir, f)
+	entry, _ := p.command.entryOf(ctx, p.policy, dir, f, func() {})
 	return entry
 }

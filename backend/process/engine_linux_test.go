@@ -42,7 +42,7 @@ func TestWhyNothingIsKeptOfAModule(t *testing.T) {
 		"not writable": {"/", "XDG_CACHE_HOME=/proc/self", nil},
 	} {
 		c := Command{Argv: []string{module}, Dir: tt.dir, Environ: []string{tt.env}}
-		if m := c.compile(t.Context(), &config.Policy{}); m.why == nil || m.cache != "" || tt.want != nil && !errors.Is(m.why, tt.want) {
+		if m := c.compile(t.Context(), &config.Policy{}, func() { t.Error("something is compiled") }); m.why == nil || m.cache != "" || tt.want != nil && !errors.Is(m.why, tt.want) {
 			t.Errorf("%s: %+v", name, m)
 		}
 	}

@@ -112,8 +112,7 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 	}
 	var told []byte
 	if policy.Isolation == isolationWASM {
-		begin.listen()
-		command.modules = command.compile(begin.ctx, policy)
+		command.modules = command.compile(begin.ctx, policy, begin.listen)
 		io.Told = func(text []byte) { told = append(told, text...) }
 	}
 	g, why := tierUserNS, downgrade{}
