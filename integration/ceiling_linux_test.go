@@ -24,6 +24,7 @@ import (
 // TestDirsThatAreExchangedStayBelowTheCeiling exchanges a directory and a link to a secret without end, as a sandbox can that
 // writes to what is around them, while requests name the directory. The control is a server without a ceiling, which shows the secret.
 func TestDirsThatAreExchangedStayBelowTheCeiling(t *testing.T) {
+	t.Parallel()
 	needs(t, "userns")
 	p := placeOf(t)
 	must.Do(t, copyProgram(filepath.Join(scene.programs, "confine-server"), p.program("confine-server")))

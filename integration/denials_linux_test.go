@@ -23,6 +23,7 @@ func (p *place) deniedOften(t *testing.T, n string) *exec.Cmd {
 // TestAHundredThousandDenialsAreCounted: all of them are answered and counted, and the supervisor
 // stays small.
 func TestAHundredThousandDenialsAreCounted(t *testing.T) {
+	t.Parallel()
 	const n, memory = 100_000, 64 << 10 // KiB
 	needs(t, "seccomp_user_notif")
 	p := placeOf(t)
@@ -48,6 +49,7 @@ func TestAHundredThousandDenialsAreCounted(t *testing.T) {
 
 // TestNothingOutlivesASupervisorKilledAmongDenials: whoever asks it, nobody outlives it.
 func TestNothingOutlivesASupervisorKilledAmongDenials(t *testing.T) {
+	t.Parallel()
 	needs(t, "seccomp_user_notif")
 	p := placeOf(t)
 	for range 5 {

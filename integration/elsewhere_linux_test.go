@@ -26,6 +26,7 @@ type tool struct {
 
 // TestMigration tries the five tasks of docs/MIGRATION.md with confine and with what people come from: what it says of them there is so.
 func TestMigration(t *testing.T) {
+	t.Parallel()
 	tools := []tool{
 		{name: "confine", needs: []string{"userns"}, tasks: "offline limits project host verdict"},
 		{name: "bubblewrap", needs: []string{"userns", "program:bwrap", "program:timeout", "program:prlimit"}, tasks: "offline limits project verdict"},
@@ -238,6 +239,7 @@ func TestImages(t *testing.T) {
 
 // TestAction runs the scripts of action.yml with what a runner gives them, and holds the file itself to what keeps a workflow's text out of a shell.
 func TestAction(t *testing.T) {
+	t.Parallel()
 	needs(t, "userns", "program:bash")
 	temp := t.TempDir()
 	scripts, err := filepath.Abs("../examples/github")

@@ -58,6 +58,7 @@ func TestJudgeIsRightOnABusyHost(t *testing.T) {
 // TestTryMakesAnEnvironmentWithoutPytest: the README's first command runs the main job with a python3 that has
 // pytest, with an environment that it makes, and with the one that it made before; its code is the job's.
 func TestTryMakesAnEnvironmentWithoutPytest(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, d := range []string{"tree/examples", "tree/bin", "path"} {
 		must.Do(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
@@ -94,6 +95,7 @@ func TestTryMakesAnEnvironmentWithoutPytest(t *testing.T) {
 
 // The loops of an agent: a step that fails is taken back, what the others changed is applied.
 func TestAgentsTakeBackWhatFails(t *testing.T) {
+	t.Parallel()
 	needs(t, "userns")
 	needs(t, "overlay")
 	agent := filepath.Join(scene.programs, "agent")
@@ -126,6 +128,7 @@ func TestAgentsTakeBackWhatFails(t *testing.T) {
 
 // The units are ones for systemd, and ask for nothing that it doesn't know.
 func TestUnitsOfSystemd(t *testing.T) {
+	t.Parallel()
 	needs(t, "program:systemd-analyze")
 	dir := t.TempDir()
 	var user, system []string
@@ -220,6 +223,7 @@ func TestMischiefComesToNothing(t *testing.T) {
 
 // TestPythonExample runs the suite as the README does, by make, too: nothing of it stays.
 func TestPythonExample(t *testing.T) {
+	t.Parallel()
 	needs(t, "userns", "overlay", "debian:pytest", "program:make")
 	dir := filepath.Join(t.TempDir(), "python")
 	must.Do(t, os.CopyFS(dir, os.DirFS("../examples/python")))

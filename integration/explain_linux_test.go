@@ -46,6 +46,7 @@ type policyOf struct {
 // TestExplainIsWhatTheKernelDoes: random policies over random trees, networks and
 // system calls; each access is first asked about and then made, in one run.
 func TestExplainIsWhatTheKernelDoes(t *testing.T) {
+	t.Parallel()
 	needs(t, "userns")
 	seeds := seedsOf(t)
 	servers := listenEverywhere(t)

@@ -37,8 +37,8 @@ var scene struct {
 func TestMain(m *testing.M) {
 	host.ProbeMain() // a throw-away process of a condition never gets any further
 	defaultActions()
-	// Most of them wait for something. A flag on the command line is parsed later, and counts.
-	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
+	// Most of them wait for something, most of the time. A flag on the command line is parsed later, and counts.
+	_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
 	code, err := inScene(m.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "integration:", err)

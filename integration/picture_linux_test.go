@@ -18,6 +18,7 @@ import (
 // TestPicturesInABrowser: a browser makes of a page what was written, elements and all, and has nothing to say about it,
 // whatever the run has called its processes and the hosts that it wanted.
 func TestPicturesInABrowser(t *testing.T) {
+	t.Parallel()
 	needs(t, "userns", "program:chromium", "program:python3")
 	dir := t.TempDir()
 	confine := filepath.Join(scene.programs, "confine")

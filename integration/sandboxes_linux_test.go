@@ -27,6 +27,7 @@ import (
 // killed in the middle: the client, the server, or the supervisor of the session. No stream may end as if it were whole,
 // and of none of them anything may be left.
 func TestNothingOutlivesKilledSandboxes(t *testing.T) {
+	t.Parallel()
 	needs(t, "userns")
 	const clients, servers = 8, 3
 	made := 1000

@@ -16,6 +16,7 @@ import (
 )
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	work := filepath.Join(scene.dir, "work")
 	must.Do(t, os.MkdirAll(work, 0o755))
 	testscript.Run(t, testscript.Params{

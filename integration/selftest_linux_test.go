@@ -40,6 +40,7 @@ var (
 // The whole table, once for each way in which its walls may stand. Where a wall is missing the
 // self-test says so, and there alone; and what it finds the ledger has said before.
 func TestSelftest(t *testing.T) {
+	t.Parallel()
 	attempt, confine := filepath.Join(scene.programs, "attempt"), filepath.Join(scene.programs, "confine")
 	selftest := []string{confine, "selftest", "--json"}
 	words := func(first []string, more ...string) []string { return append(slices.Clone(first), more...) }
@@ -94,6 +95,7 @@ func TestSelftest(t *testing.T) {
 
 // An interrupt ends all of it.
 func TestSelftestInterrupted(t *testing.T) {
+	t.Parallel()
 	tmp := t.TempDir()
 	cmd := exec.Command(filepath.Join(scene.programs, "confine"), "selftest")
 	cmd.Dir, cmd.Env = tmp, append(os.Environ(), "TMPDIR="+tmp, "HOME="+tmp)

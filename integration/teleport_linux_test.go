@@ -178,6 +178,7 @@ func (m *moving) teleport(id string, at int, whom string) (string, error) {
 
 // Whoever is killed, and when: one of two servers has the sandbox, running or written down, and never do both have it running.
 func TestOneOfTwoServersHasATeleportedSandbox(t *testing.T) {
+	t.Parallel()
 	needs(t, "userns", "overlay")
 	m := &moving{place: placeOf(t), t: t, servers: map[string]*movingServer{}}
 	must.Do(t, copyProgram(filepath.Join(scene.programs, "confine-server"), m.program("confine-server")))
