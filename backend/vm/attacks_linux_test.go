@@ -219,11 +219,11 @@ func TestAGuestThatIsNotOursIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		word string
 		says []string
-	}{{"disk", []string{"disk"}}, {"memory", []string{"anic", errLate.Error()}}} { // a kernel without memory panics, or comes to nothing any more
+	}{{"disk", []string{"disk"}}, {"memory", []string{"anic", errLate.Error()}}} { // a kernel without memory panics, or comes to nothing any more, until it is late
 		from := *spec
 		from.From = snap
 		other := opened(t, &from)
-		p, err := other.Start(t.Context(), &backend.Exec{Argv: []string{"sh", "-c", "echo " + c.word + " >word; mv word disobey; sleep 1000"}, Limits: backend.Limits{Time: 10 * time.Second}})
+		p, err := other.Start(t.Context(), &backend.Exec{Argv: []string{"sh", "-c", "echo " + c.word + " >word; mv word disobey; sleep 1000"}, Limits: backend.Limits{Time: time.Minute}})
 		must.Do(t, err)
 		<-other.Done()
 		if r := p.Wait(); r.Status == status.OK || !slices.ContainsFunc(c.says, func(says string) bool { return strings.Contains(r.Reason, says) }) || len(r.Reason) > 1000 {
