@@ -92,6 +92,14 @@ func (c *conn) why() error {
 	return c.err
 }
 
+// closed is the error of whoever asks one that is dead, or is about to be, and says why it is.
+func (c *conn) closed() error {
+	if why := c.why(); why != nil && !errors.Is(why, backend.ErrClosed) {
+		return fmt.Errorf("%w: %w", backend.ErrClosed, why)
+	}
+	return backend.ErrClosed
+}
+
 // heard takes what the guest says, which has to be asked for.
 func (c *conn) heard(f *wire.Frame) error {
 	if f.Kind == wire.Hello {
@@ -177,13 +185,13 @@ func (c *conn) ask(ctx context.Context, r *wire.Request, limit time.Duration) (*
 				if errors.Is(err, wire.ErrTooLong) {
 					return nil, err
 				}
-				return nil, backend.ErrClosed
+				return nil, c.closed()
 			}
 			sent = nil
 		case a := <-answered:
 			return a, a.Err.Err()
 		case <-c.dead:
-			return nil, backend.ErrClosed
+			return nil, c.closed()
 		case <-late:
 			if c.held.Load() {
 				timer.Reset(limit)
@@ -206,7 +214,7 @@ func (c *conn) wake(ctx context.Context, w *wire.Wake) ([]byte, error) {
 		return nil, err
 	}
 	if err := c.to.Send(wire.Resume, id, w.Data()); err != nil {
-		return nil, backend.ErrClosed
+		return nil, c.closed()
 	}
 	a, err := c.wait(ctx, answered)
 	if err != nil {
@@ -223,7 +231,7 @@ func (c *conn) hold(ctx context.Context, nonce []byte) (*wire.Held, error) {
 	}
 	held, err := c.to.Hold(wire.Call, id, &wire.Request{Method: wire.Save, Data: nonce})
 	if err != nil {
-		return nil, backend.ErrClosed
+		return nil, c.closed()
 	}
 	if _, err := c.wait(ctx, answered); err != nil {
 		if ctx.Err() != nil { // what it is by now, nobody knows
@@ -245,7 +253,7 @@ func (c *conn) resume(held *wire.Held) error {
 		return err
 	}
 	if err := held.Resume(id, &wire.Wake{}); err != nil {
-		return backend.ErrClosed
+		return c.closed()
 	}
 	_, err = c.wait(context.Background(), answered)
 	return err
@@ -254,11 +262,11 @@ func (c *conn) resume(held *wire.Held) error {
 // pend has an answer waited for.
 func (c *conn) pend() (uint32, chan *wire.Answer, error) {
 	answered := make(chan *wire.Answer, 1)
+	if c.why() != nil {
+		return 0, nil, c.closed()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
-		return 0, nil, backend.ErrClosed
-	}
 	c.last++
 	c.pending[c.last] = answered
 	return c.last, answered, nil
@@ -272,7 +280,7 @@ func (c *conn) wait(ctx context.Context, answered chan *wire.Answer) (*wire.Answ
 		case a := <-answered:
 			return a, a.Err.Err()
 		case <-c.dead:
-			return nil, backend.ErrClosed
+			return nil, c.closed()
 		case <-late.C:
 			c.fail(fmt.Errorf("the guest didn't answer for %v", patience))
 		case <-ctx.Done():

@@ -293,7 +293,7 @@ func (p *task) kill(cause status.Cause) {
 		select {
 		case <-p.ended:
 			return
-		case <-time.After(slack):
+		case <-time.After(patience): // as long as for an answer: on a busy host an emulated guest took more than the slack of a time limit
 		}
 		if !p.at.conn.held.Load() { // else its clock stands, and it hears of it later
 			p.at.conn.fail(errors.New("the guest didn't end a process that was killed"))
