@@ -53,6 +53,7 @@ func free(t *testing.T) string {
 
 // A tree of the caller's is the root, a port of the caller's leads to one inside, and a file says which calls there are: in one machine.
 func TestAMachineHasARootPortsAndAFilterOfTheCallers(t *testing.T) {
+	t.Parallel()
 	root, other := t.TempDir(), t.TempDir()
 	own, err := os.ReadFile("/proc/self/exe")
 	if err == nil {

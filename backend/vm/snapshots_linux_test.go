@@ -49,6 +49,7 @@ func does(t *testing.T, box backend.Sandbox, script string) string {
 
 // What runs in a machine goes on where it was: in the machine itself, in one that was made of it, and again after that one was written down.
 func TestMachinesGoOnWhereTheyWere(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(dir, "book"), []byte(strings.Repeat("line\n", 5)), 0o644))
 	spec := specHere(t, dir)

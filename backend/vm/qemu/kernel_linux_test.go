@@ -84,27 +84,31 @@ func TestAKernelLiesInMemoryWhereItWasLinkedToBe(t *testing.T) {
 	}
 }
 
-// What Debian packs, with a filter for code: the entry of a real kernel is where it begins.
-func TestTheKernelOfTheMachinesIsUnpacked(t *testing.T) {
+// What Debian packs, by xz with a filter for code, and what lies beside it: the entry of a real kernel is where it begins.
+func TestTheKernelsOfTheMachinesAreUnpacked(t *testing.T) {
 	named := os.Getenv("VMKERNEL")
 	if named == "" {
 		must.Do(t, host.MustRun("vmkernel"))
 		t.Skip("VMKERNEL names none")
 	}
-	f, err := os.Open(named)
+	beside, err := filepath.Glob(filepath.Join(filepath.Dir(named), "vmlinuz-*"))
 	must.Do(t, err)
-	defer f.Close()
-	memory := filepath.Join(t.TempDir(), "memory")
-	entry, err := unpackInto(memory, f, 512<<20)
-	if err != nil || entry < kernelAddress {
-		t.Fatal(entry, err)
-	}
-	m, err := os.Open(memory)
-	must.Do(t, err)
-	defer m.Close()
-	begin := make([]byte, 1)
-	if _, err := m.ReadAt(begin, int64(entry)); err != nil || begin[0] != 0xfc { // cld, as arch/x86/platform/pvh/head.S begins
-		t.Errorf("at %#x: %x %v", entry, begin, err)
+	for _, image := range append(beside, named) {
+		f, err := os.Open(image)
+		must.Do(t, err)
+		defer f.Close()
+		memory := filepath.Join(t.TempDir(), "memory")
+		entry, err := unpackInto(memory, f, 512<<20)
+		if err != nil || entry < kernelAddress {
+			t.Fatal(image, entry, err)
+		}
+		m, err := os.Open(memory)
+		must.Do(t, err)
+		defer m.Close()
+		begin := make([]byte, 1)
+		if _, err := m.ReadAt(begin, int64(entry)); err != nil || begin[0] != 0xfc { // cld, as arch/x86/platform/pvh/head.S begins
+			t.Errorf("%s: at %#x: %x %v", image, entry, begin, err)
+		}
 	}
 }
 
