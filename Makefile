@@ -27,7 +27,7 @@ export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 TEST     := $(GO) test -count=1 -vet=off -ldflags=-w -timeout 30m
 # They measure time, CPU and memory, or look for what any run of the host's has left: nothing
 # else may run beside them.
-MEASURE  := ./supervisor/cgroup ./supervisor/internal/tree ./integration/...
+MEASURE  := ./supervisor/cgroup ./supervisor/internal/tree ./integration ./integration/wine
 
 .DEFAULT_GOAL := build
 .PHONY: portable-packages build dist try quick test check fmt vet staticcheck tidy generated cross fuzz cover bench soak faults jobs-bench machines python python-check python-test python-cover python-providers python-packages python-machines wheel install clean
