@@ -46,11 +46,11 @@ quick:
 
 # Needs nothing but Go. What this host can't do, and programs that are not
 # installed, skip their tests, unless CONFINE_MUST_RUN (CONTRIBUTING.md) names them.
-# One more at once than there are CPUs: some only wait.
+# Two more at once than there are CPUs: some only wait.
 # CONFINE_TEST_OMIT are packages, a line each, and CONFINE_TEST_SKIP a pattern of tests that another run has: .ci/once.
 test:
 	@all=$$($(GO) list ./... | grep -vxF "$${CONFINE_TEST_OMIT:-none}"); measure=$$($(GO) list $(MEASURE)); failed=0; \
-	$(TEST) -skip "$$CONFINE_TEST_SKIP" -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) $$(echo "$$all" | grep -vxF "$$measure") || failed=1; \
+	$(TEST) -skip "$$CONFINE_TEST_SKIP" -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) $$(echo "$$all" | grep -vxF "$$measure") || failed=1; \
 	$(TEST) -skip "$$CONFINE_TEST_SKIP" -p 1 $$(echo "$$all" | grep -xF "$$measure") || failed=1; \
 	exit $$failed
 
