@@ -64,7 +64,7 @@ func serveFlow(c net.Conn) {
 			}
 		}
 	case wantsCat:
-		if f, err := c.(*net.TCPConn).File(); err == nil {
+		if f, err := blocking(c.(*net.TCPConn)); err == nil {
 			_ = (&exec.Cmd{Path: "/bin/cat", Args: []string{"cat"}, Stdin: f, Stdout: f}).Run()
 			_ = f.Close()
 		}
@@ -201,16 +201,13 @@ func (to client) latency(n int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer c.Close()
-	own, err := c.File()
-	if err != nil {
+	err = trip(c) // then the server's program runs
+	own, err2 := blocking(c)
+	if err := errors.Join(err, err2); err != nil {
 		return 0, err
 	}
 	defer own.Close()
-	if err := trip(c); err != nil { // then the server's program runs
-		return 0, err
-	}
-	fd := own.Fd() // it blocks from here on
+	fd := own.Fd()
 	took := make([]time.Duration, n)
 	for i := range took {
 		began := time.Now()
@@ -221,6 +218,22 @@ func (to client) latency(n int) (float64, error) {
 	}
 	slices.Sort(took)
 	return float64(took[n/2]) / float64(time.Microsecond), nil
+}
+
+// blocking takes a connection's socket from the runtime, whose poller would be woken by every byte otherwise.
+func blocking(c *net.TCPConn) (*os.File, error) {
+	defer c.Close()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	fd := -1
+	failed := raw.Control(func(s uintptr) {
+		if fd, err = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			err = unix.SetNonblock(fd, false)
+		}
+	})
+	return os.NewFile(uintptr(fd), "socket"), errors.Join(failed, err)
 }
 
 // trip is a byte there and back.
