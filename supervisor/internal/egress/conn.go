@@ -32,7 +32,10 @@ func lend(from *sync.Pool, size int) *[]byte {
 type conn struct {
 	*net.TCPConn
 	raw  syscall.RawConn
-	bulk bool // much came the last time
+	bulk bool   // much came the last time
+	rest []byte // what was read from it and is not sent yet
+
+	small atomic.Int32 // how many messages in a row came from it that aren't much, while it is copied
 }
 
 // newConn takes a connection; of one that is closed already every use fails.
@@ -80,13 +83,35 @@ func (g *Gateway) copyOnce(dst, src *conn, most int64) (int64, error) {
 	return int64(k), err
 }
 
-// copy moves everything from src to dst.
+// errInteractive is that only small messages pass in both directions, of which nothing was read that isn't sent.
+var errInteractive = errors.New("interactive")
+
+// copy moves everything from src to dst, or until both directions are interactive. Who finds that
+// out first has the other stop to wait.
 func (g *Gateway) copy(dst, src *conn, count *atomic.Int64) error {
+	src.small.Store(0)
+	defer src.small.Store(0)
+	if len(src.rest) > 0 {
+		n, err := dst.Write(src.rest)
+		count.Add(int64(n))
+		src.rest = nil
+		if err != nil {
+			return err
+		}
+	}
 	for {
 		n, err := g.copyOnce(dst, src, math.MaxInt64)
 		count.Add(n)
-		if err != nil || n == 0 {
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return errInteractive
+		case err != nil || n == 0:
 			return err
+		case src.bulk:
+			src.small.Store(0)
+		case src.small.Add(1) >= interactiveAfter && dst.small.Load() >= interactiveAfter:
+			_ = dst.SetReadDeadline(time.Unix(1, 0))
+			return errInteractive
 		}
 	}
 }

@@ -1,9 +1,16 @@
 package egress
 
 import (
+	"errors"
 	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/supervisor/internal/egress/poll"
 )
 
 const (
@@ -122,4 +129,77 @@ func acknowledged(c *conn) (n int64) {
 		}
 	})
 	return n
+}
+
+// interactiveAfter is how many small messages each side has to send until the poller gets a flow: what asks once is over
+// by then.
+const interactiveAfter = 8
+
+// interact has the poller pass bytes on, until something else than a small message comes. An error is one of
+// what goes to a connection.
+func (f *flow) interact(g *Gateway, inside, outside *conn) (to *conn, err error) {
+	ends := [2]*conn{inside, outside}
+	pair := &poll.Pair{Sockets: [2]int{-1, -1}, Passed: [2]*atomic.Int64{&f.sent, &f.received}, Spend: func(n int) error {
+		if !g.spend(int64(n)) {
+			return refusal(whyBytes)
+		}
+		return nil
+	}}
+	f.mu.Lock()
+	for i, c := range ends {
+		_ = c.SetReadDeadline(time.Time{}) // by which the other direction had it stop
+		if pair.Sockets[i], err = c.detach(); err != nil {
+			break
+		}
+	}
+	f.recall = func() { g.sockets.poller.End(pair) }
+	f.mu.Unlock()
+
+	if err == nil {
+		err = g.sockets.poller.Pass(pair)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.recall = nil
+	lost := errors.Join(inside.attach(pair.Sockets[0]), outside.attach(pair.Sockets[1]))
+	if f.aborted {
+		inside.reset()
+		outside.reset()
+	}
+	switch {
+	case lost != nil:
+		return outside, lost
+	case err != nil: // no descriptor or memory is left: the goroutines go on
+		return nil, nil
+	}
+	src := ends[pair.From]
+	src.rest, src.bulk = pair.Rest, pair.Full
+	return ends[1-pair.From], pair.Err
+}
+
+// detach takes a connection's socket from the runtime, whose poller knows it until that connection is closed.
+func (c *conn) detach() (fd int, err error) {
+	failed := c.raw.Control(func(s uintptr) { fd, err = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 0) })
+	if err = errors.Join(failed, err); err != nil {
+		return -1, err
+	}
+	_ = c.Close()
+	return fd, nil
+}
+
+// attach makes a connection of a socket again, if it was detached.
+func (c *conn) attach(fd int) error {
+	if fd < 0 {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), "socket")
+	defer f.Close()
+	made, err := net.FileConn(f)
+	if err != nil {
+		_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}) // a reset
+		return err
+	}
+	c.TCPConn = made.(*net.TCPConn)
+	c.raw, err = c.SyscallConn()
+	return err
 }

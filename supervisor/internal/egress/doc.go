@@ -24,6 +24,7 @@
 // alone.
 //
 // Each connection has two goroutines, one for each direction; datagrams between two addresses have two as well.
+// Where only small messages pass for a while, package poll does it in their stead until something else comes.
 // Whoever waits holds no buffer and no pipe. A reset, an end in one direction and a slow reader are what they are on
 // the other side, too.
 //

@@ -43,8 +43,9 @@ type ending struct {
 	mu      sync.Mutex
 	closers []func()
 	aborted bool
-	outside *conn // of TCP, once there is one
-	silent  bool  // nothing more comes from inside
+	outside *conn  // of TCP, once there is one
+	recall  func() // has the poller give the connections back, if it has them
+	silent  bool   // nothing more comes from inside
 
 	reached bool              // the other side is dialled, at an address
 	at      netip.Addr        // that
@@ -70,6 +71,9 @@ func (f *ending) abort() {
 	for _, end := range f.closers {
 		end()
 	}
+	if f.recall != nil {
+		f.recall()
+	}
 }
 
 // leave stops reading what the other side answers, once the inside is gone and has sent everything. What was sent
@@ -79,6 +83,16 @@ func (f *ending) leave() {
 	defer f.mu.Unlock()
 	if f.silent && f.outside != nil {
 		_ = f.outside.CloseRead()
+	}
+}
+
+// silence notes that nothing more comes from inside, and leaves if the inside is over.
+func (f *ending) silence(inside context.Context) {
+	f.mu.Lock()
+	f.silent = true
+	f.mu.Unlock()
+	if inside.Err() != nil {
+		f.leave()
 	}
 }
 
@@ -233,7 +247,7 @@ func (g *Gateway) relay(f *flow, inside, outside *conn) {
 	f.mu.Unlock()
 	var mu sync.Mutex
 	blocked, cut := "", false
-	one := func(to *conn, err error) {
+	end := func(to *conn, err error) {
 		if err == nil {
 			_ = to.CloseWrite()
 			return
@@ -251,16 +265,36 @@ func (g *Gateway) relay(f *flow, inside, outside *conn) {
 		f.abort()
 	}
 	said := &answer{told: make(chan struct{})}
-	var back sync.WaitGroup
-	back.Go(func() { one(inside, g.back(f, said, inside, outside)) })
-	one(outside, g.forward(f, said, inside, outside))
-	f.mu.Lock()
-	f.silent = true
-	f.mu.Unlock()
-	if g.inside.Err() != nil {
-		f.leave()
+	there, here := true, true // which directions there are still
+	forward := func() error { return g.forward(f, said, inside, outside) }
+	back := func() error { return g.back(f, said, inside, outside) }
+	for there || here {
+		var other sync.WaitGroup
+		if here {
+			other.Go(func() {
+				err := back()
+				if here = err == errInteractive; !here {
+					end(inside, err)
+				}
+			})
+		}
+		if there {
+			err := forward()
+			if there = err == errInteractive; !there {
+				end(outside, err)
+				f.silence(g.inside)
+			}
+		}
+		other.Wait()
+		if there && here {
+			if to, err := f.interact(g, inside, outside); err != nil {
+				end(to, err)
+				break
+			}
+		}
+		forward = func() error { return g.copy(outside, inside, &f.sent) }
+		back = func() error { return g.copy(inside, outside, &f.received) }
 	}
-	back.Wait()
 	_ = inside.Close()
 	_ = outside.Close()
 	revoked := f.isRevoked()

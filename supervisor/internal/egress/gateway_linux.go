@@ -14,6 +14,7 @@ import (
 
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/supervisor/internal/egress/emulate"
+	"github.com/confine-run/confine/supervisor/internal/egress/poll"
 )
 
 // sockets are those that were made inside, and what reaches the inside.
@@ -22,6 +23,7 @@ type sockets struct {
 	listeners []listener
 	served    map[uint16]bool // ports that something of ours is bound to
 	raw       rawSockets
+	poller    poll.Poller
 	dialing   dialers        // sockets that are made inside
 	calls     *emulate.Calls // of a run that has no network of its own, or nil
 }
@@ -185,6 +187,7 @@ func (s *sockets) stop() {
 
 // close closes what was needed until all had ended.
 func (s *sockets) close() {
+	s.poller.Close()
 	s.raw.close()
 	s.dialing.close()
 }
@@ -206,9 +209,9 @@ func waiting(s syscall.Conn) (something bool) {
 // How this process's descriptors are divided. A target that used them all up would end the run, since the
 // supervisor needs some, too.
 const (
-	perFlow   = 3 // two sockets, and one that is tried beside
-	forOthers = 256 + 2*maxPipes
-	minFlows  = 8 // however few descriptors there are
+	perFlow   = 3                    // two sockets, and one that is tried beside
+	forOthers = 256 + 2*maxPipes + 2 // the poller's
+	minFlows  = 8                    // however few descriptors there are
 )
 
 // room is for how many flows there are descriptors.

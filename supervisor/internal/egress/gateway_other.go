@@ -3,6 +3,7 @@
 package egress
 
 import (
+	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -35,6 +36,11 @@ type pipes struct{}
 func newPipes() pipes                                   { return pipes{} }
 func (pipes) splice(*conn, *conn, int64) (int64, error) { return 0, nil }
 func (pipes) close()                                    {}
+
+// interactiveAfter: never, there is no poller.
+const interactiveAfter = math.MaxInt32
+
+func (*flow) interact(*Gateway, *conn, *conn) (to *conn, err error) { return nil, nil }
 
 // ownAddress says whether an interface of this host has an address. Where that can't be found out, every address
 // may be one.
