@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -94,9 +95,7 @@ func (b *bench) start(c *command, files [3]*os.File) (*os.Process, error) {
 		}
 	}
 	attr := &os.ProcAttr{Dir: c.dir, Env: c.env, Files: files[:], Sys: c.attr}
-	if attr.Dir == "" {
-		attr.Dir = b.work
-	}
+	attr.Dir = cmp.Or(attr.Dir, b.work)
 	if attr.Env == nil {
 		attr.Env = b.env
 	}

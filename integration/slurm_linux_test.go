@@ -102,9 +102,7 @@ func (s *slurm) daemon(name string, args ...string) {
 	cmd := exec.Command(name, args...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, cmd.Start())
 	s.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		timer := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
@@ -226,9 +224,7 @@ func (s *slurm) batch(option, line string) (string, int) {
 		return ended
 	})
 	text, err := os.ReadFile(said)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 	return string(text), code
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -28,9 +29,7 @@ func TestAnEngineThatEndsWithoutAWord(t *testing.T) {
 func TestWhyNothingIsKeptOfAModule(t *testing.T) {
 	here, module := t.TempDir(), filepath.Join(t.TempDir(), "m.wasm")
 	for _, err := range []error{os.WriteFile(module, nil, 0o600), os.MkdirAll(filepath.Join(here, "open", "confine", "wasm"), 0o700), os.Chmod(filepath.Join(here, "open", "confine", "wasm"), 0o777)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	for name, tt := range map[string]struct {
 		dir, env string

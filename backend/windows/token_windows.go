@@ -1,6 +1,7 @@
 package windows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -151,9 +152,7 @@ func differences(t windows.Token, sid []byte) (said []string) {
 func tokenInfo(t windows.Token, class uint32) ([]byte, error) {
 	var n uint32
 	_ = windows.GetTokenInformation(t, class, nil, 0, &n)
-	if n == 0 {
-		n = 1 << 12
-	}
+	n = cmp.Or(n, 1<<12)
 	b := make([]byte, n+64)
 	if err := windows.GetTokenInformation(t, class, &b[0], uint32(len(b)), &n); err != nil {
 		return nil, err

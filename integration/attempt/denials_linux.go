@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -27,9 +28,7 @@ var denialTries = []attempts.Try{
 // often prints "began" after the first.
 func often(args []string) error {
 	n := attempts.Number(args[0])
-	if n == 0 {
-		n = math.MaxInt64
-	}
+	n = cmp.Or(n, math.MaxInt64)
 	for i := range n {
 		_, _, errno := syscall.RawSyscall6(unix.SYS_ADD_KEY, 0, 0, 0, 0, 0, 0)
 		if errno != unix.EPERM {

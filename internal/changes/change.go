@@ -1,6 +1,9 @@
 package changes
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Kind is how a path differs.
 type Kind string
@@ -113,12 +116,8 @@ type Limits struct {
 }
 
 func (l Limits) orDefault() Limits {
-	if l.Changes == 0 {
-		l.Changes = 100_000
-	}
-	if l.PathBytes == 0 {
-		l.PathBytes = 16 << 20
-	}
+	l.Changes = cmp.Or(l.Changes, 100_000)
+	l.PathBytes = cmp.Or(l.PathBytes, 16<<20)
 	return l
 }
 

@@ -3,6 +3,7 @@ package changes
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -47,12 +48,8 @@ type DiffOptions struct {
 }
 
 func (o DiffOptions) orDefault() DiffOptions {
-	if o.Largest == 0 {
-		o.Largest = 1 << 20
-	}
-	if o.Total == 0 {
-		o.Total = 64 << 20
-	}
+	o.Largest = cmp.Or(o.Largest, 1<<20)
+	o.Total = cmp.Or(o.Total, 64<<20)
 	return o
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"embed"
 	"runtime"
 	"runtime/debug"
@@ -197,9 +198,7 @@ func thisBuild() build {
 	if !ok {
 		return b
 	}
-	if b.Version == "" {
-		b.Version = info.Main.Version
-	}
+	b.Version = cmp.Or(b.Version, info.Main.Version)
 	if b.Version == "" || b.Version == "(devel)" {
 		b.Version = "devel"
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/confine-run/confine/internal/config"
@@ -79,9 +80,7 @@ func commandPage(c *Command) string {
 		if o.Name == "json" && !c.Takes.All() {
 			usage, group = "print JSON", ""
 		}
-		if group == "" {
-			group = "Options"
-		}
+		group = cmp.Or(group, "Options")
 		if group != heading {
 			heading = group
 			page += "\n" + strings.ToUpper(group) + "\n"

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -37,9 +38,7 @@ func (p *Policy) WithoutDir() *UsageError {
 		return &UsageError{Msg: "workdir says how dir appears, and there is no dir"}
 	}
 	f.Workdir, f.WorkdirAsked, f.TempDir = "none", false, true
-	if f.Chdir == "" {
-		f.Chdir = "/tmp"
-	}
+	f.Chdir = cmp.Or(f.Chdir, "/tmp")
 	return nil
 }
 

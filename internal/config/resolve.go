@@ -462,9 +462,7 @@ func fromFlags(flags []Setting, here place) (list []assignment, err error) {
 			return nil, &UsageError{Msg: "unknown option --" + f.Option + Meant(f.Option, flagNames()), Hint: "confine --help lists them"}
 		}
 		s := assignment{option: o, source: f.Source, named: true, base: here}
-		if s.source == "" {
-			s.source = "flag --" + o.Name
-		}
+		s.source = cmp.Or(s.source, "flag --"+o.Name)
 		s.where = s.source
 		words := f.Values
 		if o.commas {

@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"io"
@@ -40,9 +41,7 @@ func TestNothingOfAnother(t *testing.T) {
 	for what, head := range refused {
 		for _, do := range []string{"GET /health", "GET /files?path=x", "POST /files?path=x", "POST /process.Process/List", "POST /process.Process/Start", "POST /process.Process/StreamInput"} {
 			status, text := c.text(&request{Do: do, Head: head})
-			if said == "" {
-				said = text
-			}
+			said = cmp.Or(said, text)
 			if status != 401 || text != said {
 				t.Errorf("%s: %s: %d %s", what, do, status, text)
 			}

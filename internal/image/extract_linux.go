@@ -3,6 +3,7 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -205,9 +206,7 @@ func (x *extractor) directory(name string) (int, error) {
 }
 
 func (x *extractor) open(name string) (int, error) {
-	if name == "" {
-		name = "."
-	}
+	name = cmp.Or(name, ".")
 	return linux.Openat2(x.root, name, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,

@@ -231,17 +231,13 @@ type lender struct {
 func (l *lender) write(subject string, v any) {
 	l.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		l.Fatal(err)
-	}
+	must.Do(l, err)
 	own := "$KV.confine-records." + l.own.String()
 	l.own.Index++
 	if _, err := l.nc.Request(own, text, 10*time.Second); err != nil {
 		l.Fatal(err)
 	}
-	if err := l.nc.PublishRequest("$JS.API.DIRECT.GET.KV_confine-records."+own, subject, nil); err != nil {
-		l.Fatal(err)
-	}
+	must.Do(l, l.nc.PublishRequest("$JS.API.DIRECT.GET.KV_confine-records."+own, subject, nil))
 }
 
 // until waits until what was written is there, and refused.
@@ -283,9 +279,7 @@ func (l *lender) lend(here jobs.Sessions, lease *jobs.Lease) {
 		_, err := here.Reach(l.Context(), "team-a", lease.Name)
 		return err
 	})
-	if err := lease.Renew(l.Context(), jobs.Need{}, 0, 0); err != nil {
-		l.Fatal(err)
-	}
+	must.Do(l, lease.Renew(l.Context(), jobs.Need{}, 0, 0))
 	c, err := here.Reach(l.Context(), "team-a", lease.Name)
 	if err != nil {
 		l.Fatalf("the worker has said who it is once more: %v", err)

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -299,9 +300,7 @@ func (f *files) read(a *Access, real string) {
 		return
 	}
 	verb := map[Op]string{Look: "looked at", Exec: "executed"}[a.Op]
-	if verb == "" {
-		verb = "read"
-	}
+	verb = cmp.Or(verb, "read")
 	what := w.Secret(real)
 	switch {
 	case what != "" && a.Op == Look:

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"path"
@@ -74,9 +75,7 @@ func tryDenied(t *testing.T, s string) {
 // examples asks for what a word stands for.
 func examples(r *Rules, one *rule) []Verdict {
 	port := one.port
-	if port == 0 {
-		port = 4711
-	}
+	port = cmp.Or(port, 4711)
 	if one.loopback {
 		return []Verdict{r.Localhost(port), r.Connect(localhost, port)}
 	}

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -513,9 +514,7 @@ func (r *runtimeLine) exec(args []string) (int, error) {
 func (r *runtimeLine) processOf(argv []string, now *answer) (*specs.Process, error) {
 	if r.process == "" {
 		s := &specs.Process{Args: argv, Env: r.env, Cwd: r.cwd, Terminal: r.tty, User: specs.User{UID: now.UID, GID: now.GID}, NoNewPrivileges: true}
-		if s.Cwd == "" {
-			s.Cwd = "/"
-		}
+		s.Cwd = cmp.Or(s.Cwd, "/")
 		return s, nil
 	}
 	f, err := os.Open(r.process)

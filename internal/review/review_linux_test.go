@@ -38,17 +38,13 @@ func newBox(t *testing.T) *box {
 func (b *box) put(dir, name, text string) {
 	b.t.Helper()
 	path := filepath.Join(dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 }
 
 func (b *box) Changes(_ context.Context, keep string) (*status.Changes, error) {
 	open := func(dir string) int {
 		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must.Do(b.t, err)
 		b.t.Cleanup(func() { _ = unix.Close(fd) })
 		return fd
 	}

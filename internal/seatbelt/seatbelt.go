@@ -1,6 +1,7 @@
 package seatbelt
 
 import (
+	"cmp"
 	_ "embed" // the texts
 	"fmt"
 	"io/fs"
@@ -146,9 +147,7 @@ type Param struct{ Name, Value string }
 func (p *Profile) Text(tty, own string) (text string, params []Param) {
 	var b strings.Builder
 	b.WriteString(base)
-	if tty == "" {
-		tty = "/dev/null"
-	}
+	tty = cmp.Or(tty, "/dev/null")
 	params = []Param{{"TTY", tty}, {"MARK", p.in.Mark}, {"OWN", own}}
 	switch {
 	case p.in.Network:

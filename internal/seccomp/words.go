@@ -1,6 +1,7 @@
 package seccomp
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -40,9 +41,7 @@ func (t *Table) words(audit, nr uint32, args [6]uint64, text func(addr uint64) s
 	var words []string
 	for i := range kinds {
 		word := argument(kinds[i], args[i], text)
-		if word == "" {
-			word = "…"
-		}
+		word = cmp.Or(word, "…")
 		words = append(words, word)
 	}
 	if len(words) < total && words[len(words)-1] != "…" {

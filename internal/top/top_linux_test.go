@@ -2,6 +2,7 @@ package top
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -155,9 +156,7 @@ func TestTheTerminalIsGivenBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			mode := map[string]string{"by a panic": "panic", "by one below": "panic below", "by an error": "error"}[name]
-			if mode == "" {
-				mode = "live"
-			}
+			mode = cmp.Or(mode, "live")
 			x := start(t, mode)
 			x.sees("NAME")
 			if end != nil {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"io/fs"
 	"path"
 	"slices"
@@ -58,9 +59,7 @@ func (d *Draft) Notice(text string, about ...string) {
 
 // Show makes a tree visible, under the name that it was given by too.
 func (d *Draft) Show(g Grant, links []hostfs.Link) {
-	if g.Dst == "" {
-		g.Dst = g.Src.Path
-	}
+	g.Dst = cmp.Or(g.Dst, g.Src.Path)
 	if g.Src.Mode.Type()&fs.ModeDevice == 0 {
 		g.Optional = g.Optional || !g.Explicit && d.Foreign && !g.System
 	}

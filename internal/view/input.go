@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/confine-run/confine/internal/hostfs"
@@ -48,9 +49,7 @@ func (m Mount) String() string {
 		return "tmpfs:" + m.Dst + ":" + quote.Size(m.Size)
 	}
 	mode := m.Mode
-	if mode == "" {
-		mode = "ro"
-	}
+	mode = cmp.Or(mode, "ro")
 	return m.Src + ":" + m.Dst + ":" + mode
 }
 

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -38,9 +39,7 @@ func (h *here) make(o *Options) (*Group, *Error) {
 		if err == nil {
 			return g, nil
 		}
-		if err.Source == "" {
-			err.Source = s.source
-		}
+		err.Source = cmp.Or(err.Source, s.source)
 		refused = refused.and(err)
 	}
 	return nil, refused
@@ -322,9 +321,7 @@ func (h *here) look(parent string) Offer {
 		if err == nil {
 			return offer
 		}
-		if err.Source == "" {
-			err.Source = s.source
-		}
+		err.Source = cmp.Or(err.Source, s.source)
 		refused = refused.and(err)
 	}
 	return Offer{Err: refused}

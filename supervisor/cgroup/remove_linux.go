@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -59,9 +60,7 @@ func asError(source Source, op, name string, err error) *Error {
 	if !ok {
 		return failed(source, op, name, err)
 	}
-	if e.Source == "" {
-		e.Source = source
-	}
+	e.Source = cmp.Or(e.Source, source)
 	return e
 }
 

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -267,9 +268,7 @@ func (t *Task) Signal(sig os.Signal) error {
 func (t *Task) Stop(n syscall.Signal) {
 	t.mu.Lock()
 	again := t.stage >= asked
-	if t.out.Asked == 0 {
-		t.out.Asked = n
-	}
+	t.out.Asked = cmp.Or(t.out.Asked, n)
 	t.mu.Unlock()
 	if again {
 		t.kill(status.CauseCaller, "killed by the caller's second signal")

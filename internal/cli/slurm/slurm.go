@@ -2,6 +2,7 @@
 package slurm
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -28,9 +29,7 @@ type Allocation struct {
 // Of reads what a task's environment says. What isn't as Slurm writes it is refused: nothing runs with limits that somebody has guessed.
 func Of(env func(string) string) (*Allocation, error) {
 	a := &Allocation{Job: env("SLURM_JOB_ID"), Step: env("SLURM_STEP_ID"), Task: env("SLURM_PROCID"), Node: env("SLURMD_NODENAME")}
-	if a.Step == "" {
-		a.Step = "batch"
-	}
+	a.Step = cmp.Or(a.Step, "batch")
 	if !isNumber(a.Job) || !isNumber(a.Task) || a.Step != "batch" && !isNumber(a.Step) || strings.ContainsAny(a.Node, "/%") {
 		return nil, &config.UsageError{Msg: "this is no task of Slurm's: SLURM_JOB_ID and SLURM_PROCID say of which job it is, and are not there",
 			Hint: "srun confine slurm -- CMD, or a line of a batch script; elsewhere: confine -- CMD"}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,9 +156,7 @@ func (p *place) open(ctx context.Context) (*jobs.Queue, error) {
 	if p.URL == "" && !p.embedded {
 		p.URL = os.Getenv("NATS_URL")
 	}
-	if p.account == "" {
-		p.account = "default"
-	}
+	p.account = cmp.Or(p.account, "default")
 	switch {
 	case p.embedded && p.URL != "":
 		return nil, &config.UsageError{Msg: "--embedded and --nats are one or the other"}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -202,9 +203,7 @@ func (s *submission) followOne(ctx context.Context, q *jobs.Queue) (int, error) 
 	tell(s.job.Key.Batch, r)
 	if r.Output != nil {
 		to := s.to
-		if to == "" {
-			to = s.job.Key.Batch
-		}
+		to = cmp.Or(to, s.job.Key.Batch)
 		if err := fetch(ctx, q, r, to); err != nil {
 			return 1, err
 		}
@@ -236,9 +235,7 @@ func (s *submission) followAll(ctx context.Context, q *jobs.Queue) (int, error) 
 		tell(name, k.Record)
 		if k.Output != nil {
 			to := s.to
-			if to == "" {
-				to = s.job.Key.Batch
-			}
+			to = cmp.Or(to, s.job.Key.Batch)
 			if err := fetch(ctx, q, k.Record, filepath.Join(to, strconv.Itoa(k.Key.Index))); err != nil {
 				return false, err
 			}

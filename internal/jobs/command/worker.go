@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,9 +121,7 @@ func work(ctx context.Context, args []string, backends func(*config.Policy) back
 
 func (h *hired) work(ctx context.Context) error {
 	host := worker.HostRoom()
-	if h.Room.Memory == 0 {
-		h.Room.Memory = host.Memory
-	}
+	h.Room.Memory = cmp.Or(h.Room.Memory, host.Memory)
 	if h.Room.CPU, h.Room.Tasks = int64(h.cpu), int64(h.tasks); h.cpu == 0 {
 		h.Room.CPU = host.CPU
 	}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -149,9 +150,7 @@ func (w *Worker) spec(j *jobs.Job, c *Ceiling) (*backend.Spec, error) {
 		return nil, unfit(err)
 	}
 	profile := c.Profile
-	if profile == "" {
-		profile = w.opts.Profile
-	}
+	profile = cmp.Or(profile, w.opts.Profile)
 	if profile != "" && !slices.ContainsFunc(src.Flags, func(s config.Setting) bool { return s.Option == "profile" }) {
 		src.Flags = append(src.Flags, config.Setting{Option: "profile", Values: []string{profile}, Source: "worker"})
 	}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"os"
 	"runtime"
 	"strconv"
@@ -16,12 +17,8 @@ func needOf(p *config.Policy, room jobs.Need) jobs.Need {
 	if n.CPU == 0 {
 		n.CPU = 100 * int64(max(p.CPUs, 1))
 	}
-	if n.Memory == 0 {
-		n.Memory = room.Memory
-	}
-	if n.Tasks == 0 {
-		n.Tasks = room.Tasks
-	}
+	n.Memory = cmp.Or(n.Memory, room.Memory)
+	n.Tasks = cmp.Or(n.Tasks, room.Tasks)
 	return n
 }
 

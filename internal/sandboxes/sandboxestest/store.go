@@ -3,6 +3,7 @@ package sandboxestest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -67,9 +68,7 @@ func (s store) Find(word string) (*snapshot.Info, error) {
 	s.mu.Lock()
 	id := s.names[s.dir][word]
 	s.mu.Unlock()
-	if id == "" {
-		id = word
-	}
+	id = cmp.Or(id, word)
 	if !slices.Contains(s.ids(), id) {
 		return nil, fs.ErrNotExist
 	}

@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -67,9 +68,7 @@ func read(path string) ([]byte, error) {
 func Parse(text []byte, name string, on Target) (p *seccomp.Policy, err error) {
 	d := &document{name: name, text: text, lines: located.NewLines(text), json: isJSON(text)}
 	defer d.caught(&err)
-	if on.Arch == "" {
-		on.Arch = runtime.GOARCH
-	}
+	on.Arch = cmp.Or(on.Arch, runtime.GOARCH)
 	execve := `names = ["execve"], action = "allow"`
 	if d.json {
 		execve = `{ "names": ["execve"], "action": "SCMP_ACT_ALLOW" }`

@@ -68,9 +68,7 @@ func (r *run) alone() *run {
 	r.Helper()
 	r.dog.trees = lonely{r.dog.trees}
 	l, err := r.dog.trees.level()
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, err)
 	r.dog.start, r.dog.walked = l, l
 	return r
 }

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -34,12 +35,8 @@ func newFakeProc(t *testing.T) *fakeProc {
 // put writes PID/stat; with rollup: PID/smaps_rollup with that many kB of PSS.
 func (f *fakeProc) put(s stat, rollup ...int) {
 	f.Helper()
-	if s.state == 0 {
-		s.state = 'S'
-	}
-	if s.threads == 0 {
-		s.threads = 1
-	}
+	s.state = cmp.Or(s.state, 'S')
+	s.threads = cmp.Or(s.threads, 1)
 	if s.start == 0 {
 		s.start = int64(s.pid)
 	}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // The test binary runs itself: as PID 1 of a namespace, and as what runs in it.
@@ -303,9 +305,7 @@ func (r *run) used() time.Duration {
 
 func (r *run) must(err error) {
 	r.Helper()
-	if err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, err)
 }
 
 func (r *run) sample(above int64) Sample {

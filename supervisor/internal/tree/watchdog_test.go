@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/confine-run/confine/internal/must"
 )
 
 // fakeTree gives prepared samples and notes what was done to it.
@@ -80,9 +82,7 @@ func (w *watched) look(after time.Duration) time.Duration {
 	w.Helper()
 	w.tree.clock = w.tree.clock.Add(after)
 	wait, err := w.step()
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	return wait
 }
 

@@ -43,9 +43,7 @@ func (g *guest) ask(kind byte, put func(w *writer)) (*reader, unix.Errno) {
 	body := make([]byte, binary.LittleEndian.Uint32(header)-headerSize)
 	for n := 0; n < len(body); {
 		m, err := g.conn.Read(body[n:])
-		if err != nil {
-			g.t.Fatal(err)
-		}
+		must.Do(g.t, err)
 		n += m
 	}
 	r := &reader{b: body}
