@@ -178,7 +178,9 @@ func TestTheInitHasToBeInTheScope(t *testing.T) {
 	must.Do(t, os.MkdirAll(where+"/a/x.scope", 0o755))
 	must.Do(t, os.WriteFile(h.proc+"/7/cgroup", []byte("0::/a/x.scope\n"), 0o644))
 	d, e := h.scopeOf(7, "x.scope")
-	must.Do(t, e)
+	if e != nil {
+		t.Fatal(e)
+	}
 	// A directory in which nobody can be moved.
 	_, e = h.makeInScope(SystemdUser, d, 7, &Options{})
 	kindAndErrno(t, e, Absent, unix.ENOENT, "init/cgroup.procs")
