@@ -92,13 +92,10 @@ func (s *state) receive() string {
 	if s.box.Scratch.Stacked && len(fds) > 0 {
 		stack, fds = fds[0], fds[1:]
 	}
-	if s.box.Group.Dir && len(fds) > 0 {
-		to.JoinDir, fds = fds[0], fds[1:]
-	}
-	if to.JoinProcs = fds; len(fds) != int(s.box.Group.Procs) || s.box.Group.Dir && to.JoinDir == linux.NoCgroup || s.box.Scratch.Stacked && stack < 0 {
+	if len(fds) > 0 || s.box.Scratch.Stacked && stack < 0 {
 		return "not the descriptors that were announced"
 	}
-	s.root = root.New(s.box, &s.out, stack, renew)
+	s.root = root.New(s.box, &s.out, stack, renew, s.awaitBounds)
 	return ""
 }
 

@@ -232,7 +232,7 @@ func (s *state) close() {
 	if linux.SendFrame(sock, handoff.Encode(&handoff.Closed{Used: usage(&used)})) != nil {
 		s.tidy()
 	}
-	if s.box.Group.Linger {
+	if s.bounds.Group.Linger {
 		linger()
 	}
 	_ = unix.Shutdown(sock, unix.SHUT_RDWR) // its own end would come after that of the namespaces

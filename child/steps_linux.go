@@ -15,9 +15,10 @@ import (
 
 // state is what one step leaves for a later one.
 type state struct {
-	box  *handoff.Box
-	out  handoff.Built // what was really done
-	step string
+	box    *handoff.Box
+	bounds *handoff.Bounds // nil until they have come
+	out    handoff.Built   // what was really done
+	step   string
 
 	root    *root.Builder
 	starter target.Starter
@@ -46,16 +47,16 @@ var steps = []struct {
 	// Before anything is made: files must belong to the target's ids, and a tmpfs
 	// refuses ids that have no mapping.
 	{"identity", (*state).identity},
-	// While the caller's tree is there.
-	{"cgroup", (*state).ownCgroup},
 	{"session", session},
 	{"keyring", keyring},
 	{"hostname", (*state).hostname},
 	{"loopback", (*state).loopback},
 	// Needs lo, and the caller's /proc.
 	{"network", func(s *state) error { return network.Prepare(s.box, &s.out.Fallbacks, sock) }},
-	// All that is about mounts, in steps of its own: root.Steps.
+	// All that is about mounts, in steps of its own: root.Steps. It waits for the bounds where it needs them.
 	{"root", (*state).buildRoot},
+	// Where nothing was mounted.
+	{"cgroup", func(s *state) error { _, err := s.awaitBounds(); return err }},
 	{"temp_dir", (*state).makeTemp},
 	// Of paths as the target will find them, while they can be opened.
 	{"landlock", (*state).makeRuleset},
@@ -70,33 +71,61 @@ var steps = []struct {
 	{"signals", func(s *state) error { return defaultSignals(s.box) }},
 }
 
+// awaitBounds waits for what the outside makes meanwhile. It is asked while the caller's tree is there.
+func (s *state) awaitBounds() (*handoff.Bounds, error) {
+	if s.bounds != nil {
+		return s.bounds, nil
+	}
+	frame, fds, err := linux.ReceiveFrame(sock)
+	if err != nil {
+		exit(125) // the outside has given up
+	}
+	f, err := handoff.Decode(frame)
+	if err != nil {
+		return nil, err
+	}
+	bounds, ok := f.(*handoff.Bounds)
+	if !ok {
+		return nil, fault.Of("receive", "", unix.EPROTO)
+	}
+	to := &s.starter
+	if to.Ordinary = bounds.Group.Ordinary; bounds.Group.Dir && len(fds) > 0 {
+		to.JoinDir, fds = fds[0], fds[1:]
+	}
+	if to.JoinProcs = fds; len(fds) != int(bounds.Group.Procs) || bounds.Group.Dir && to.JoinDir == linux.NoCgroup {
+		return nil, fault.Of("receive", "", unix.EBADMSG)
+	}
+	s.bounds = bounds
+	s.ownCgroup()
+	return bounds, nil
+}
+
 // ownCgroup makes of the directory that targets begin in one that leads nowhere. While the kernel opens what a target executes, /proc/self/fd still has
 // what is open here: from a directory of the caller's, ".." would lead to all that he has. From a mount of its own it leads to itself, and
 // nothing can be written by it. Where there is none, targets go into their cgroup by themselves.
-func (s *state) ownCgroup() error {
+func (s *state) ownCgroup() {
 	theirs := s.starter.JoinDir
 	if theirs == linux.NoCgroup || !s.box.Has(unix.CLONE_NEWNS) {
-		return nil
+		return
 	}
 	s.starter.JoinDir = linux.NoCgroup
 	defer unix.Close(theirs)
 	var name [unix.PathMax]byte
 	n, err := unix.Readlink(linux.FDPath(theirs), name[:])
 	if err != nil {
-		return nil
+		return
 	}
 	dir, err := unix.OpenTree(unix.AT_FDCWD, string(name[:n]), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
-		return nil
+		return
 	}
 	var is, was unix.Stat_t
 	err = unix.MountSetattr(dir, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	if err != nil || unix.Fstat(dir, &is) != nil || unix.Fstat(theirs, &was) != nil || is.Dev != was.Dev || is.Ino != was.Ino {
 		_ = unix.Close(dir)
-		return nil
+		return
 	}
 	s.starter.JoinDir = dir
-	return nil
 }
 
 // loopback: without a network of its own the one that is there is the caller's.

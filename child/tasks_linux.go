@@ -14,7 +14,7 @@ const reservedPIDs = 300
 
 // spareThreads has the kernel count all threads of ours before there are any of the target's.
 func (s *state) spareThreads() error {
-	if s.box.PIDMax > 0 {
+	if s.bounds.PIDMax > 0 {
 		s.starter.Threads.Spare()
 	}
 	return nil
@@ -28,10 +28,10 @@ func (s *state) spareThreads() error {
 // The plan asks for it only from Linux 6.14 on: before, the number is the whole
 // host's.
 func (s *state) setPIDMax() error {
-	if s.box.PIDMax == 0 || s.out.Fallbacks.NoPIDMax {
+	if s.bounds.PIDMax == 0 || s.out.Fallbacks.NoPIDMax {
 		return nil
 	}
-	for i, n := range []uint32{reservedPIDs, reservedPIDs + s.box.PIDMax} {
+	for i, n := range []uint32{reservedPIDs, reservedPIDs + s.bounds.PIDMax} {
 		_, err := unix.Write(s.root.PIDs[i], []byte(strconv.Itoa(int(n))))
 		if err != nil {
 			return fault.Of("write", "/proc/sys/kernel/pid_max", err)

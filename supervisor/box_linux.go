@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
-	"github.com/confine-run/confine/supervisor/cgroup"
 	"github.com/confine-run/confine/supervisor/internal/disk"
 	"github.com/confine-run/confine/supervisor/internal/remains"
 	"github.com/confine-run/confine/supervisor/internal/watch"
@@ -25,14 +23,14 @@ import (
 // box is a sandbox: everything that stands before a process runs in it, and what is left of
 // it afterwards. Only the goroutine of its loop touches it as long as that goes on.
 type box struct {
-	plan   *plan.Plan
-	ledger plan.Ledger // as planned, and what was found out since
-	child  *process
-	opts   *Options // of them Attempt, LimitHit, Alone
+	plan     *plan.Plan
+	ledger   plan.Ledger // as planned, and what was found out since
+	child    *process
+	building bool     // the child has been told what
+	opts     *Options // of them Attempt, LimitHit, Alone
 
 	events *inbox
 	mailbox
-	open   chan struct{} // closed when processes can be started at any time: of a box that isn't for one job
 	jobs   map[uint32]*job
 	ending          // why there is no box, or none any more
 	last   []func() // what is to be closed when nobody is left
@@ -64,6 +62,8 @@ type mailbox struct {
 
 // standing is what the init tells when everything stands.
 type standing struct {
+	begun    bool          // the init has been told what to build
+	open     chan struct{} // closed when processes can be started at any time: of a box that isn't for one job
 	ready    bool
 	fellBack handoff.Fallbacks
 	places   []handoff.Upper // that are memory: what is written there
@@ -85,10 +85,10 @@ type ending struct {
 	detail string
 }
 
-func newBox(p *plan.Plan, child *process, group *cgroup.Group, o *Options) *box {
+func newBox(p *plan.Plan, child *process, o *Options) *box {
 	return &box{
-		plan: p, ledger: maps.Clone(p.Ledger), child: child, counters: counters{group: group}, opts: o, aftermath: aftermath{tick: coarse()}, overlays: overlays{scratch: -1, began: time.Now()}, stacks: stacks{below: -1},
-		mailbox: mailbox{make(chan func()), make(chan struct{})}, open: make(chan struct{}), jobs: map[uint32]*job{},
+		plan: p, child: child, opts: o, aftermath: aftermath{tick: coarse()}, overlays: overlays{scratch: -1, began: time.Now()}, stacks: stacks{below: -1},
+		mailbox: mailbox{make(chan func()), make(chan struct{})}, standing: standing{open: make(chan struct{})}, jobs: map[uint32]*job{},
 	}
 }
 
@@ -107,9 +107,24 @@ func (m *mailbox) after(d time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(d, func() { m.do(f) })
 }
 
-// begin has the box built, and the only job, if there is one, started when it is.
+// build has the child begin to build, once. It asks for nothing that the cgroup decides, or what comes after it in a plan.
+func (b *box) build() *SetupError {
+	if b.begun {
+		return nil
+	}
+	b.begun = true
+	if err := b.weighTrees(); err != nil {
+		return err
+	}
+	if err := b.supervise(); err != nil {
+		return err
+	}
+	return b.child.build(b.plan, b.stacks.below)
+}
+
+// begin has the box built to its end, and the only job, if there is one, started when it is.
 func (b *box) begin(only *job) *SetupError {
-	if err := b.prepare(); err != nil {
+	if err := b.build(); err != nil {
 		return err
 	}
 	if only != nil {
@@ -117,8 +132,11 @@ func (b *box) begin(only *job) *SetupError {
 		only.exec.Last, only.exec.Modes, only.exec.CountTasks = true, only.opts.Terminal.Modes(), only.opts.Record != nil
 		b.jobs[only.exec.ID] = only
 	}
-	if err := b.child.send(b.plan, b.stacks.below, b.group); err != nil {
+	if err := b.child.bound(b.plan, b.group); err != nil {
 		return err
+	}
+	if only != nil && b.opts.Notify != nil {
+		b.opts.Notify() // before it starts
 	}
 	if only != nil && !watch.Awaited(b.plan) {
 		if err := only.send(); err != nil { // it is there when the box stands
@@ -127,14 +145,6 @@ func (b *box) begin(only *job) *SetupError {
 	}
 	b.events = listen(b.child.sock)
 	return nil
-}
-
-// prepare makes what has to be there before the child builds.
-func (b *box) prepare() *SetupError {
-	if err := b.weighTrees(); err != nil {
-		return err
-	}
-	return b.supervise()
 }
 
 // weighTrees begins to watch what the writable trees grow by. It comes before the
@@ -235,7 +245,7 @@ func (b *box) hear(e event) {
 	case *handoff.Closed:
 		b.use(&m.Used)
 		b.closed = m
-		if b.plan.Box.Group.Linger {
+		if b.plan.Bounds.Group.Linger {
 			b.count()
 			_ = unix.Shutdown(b.child.sock, unix.SHUT_WR)
 		}
@@ -447,5 +457,5 @@ func (b *box) gone() {
 
 // takesNothing says whether an init that is still there takes nothing with it that is needed.
 func (b *box) takesNothing() bool {
-	return b.closed != nil && !b.child.bare && !b.plan.Box.Group.Linger
+	return b.closed != nil && !b.child.bare && !b.plan.Bounds.Group.Linger
 }

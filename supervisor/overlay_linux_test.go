@@ -55,7 +55,7 @@ func TestAChangeJustBeforeTheRunIsNoConflict(t *testing.T) {
 	for n := range 100 {
 		var st unix.Stat_t
 		must.Do(t, errors.Join(unix.Stat(name, &st), unix.Chmod(name, 0o600+uint32(n%2))))
-		b := newBox(&plan.Plan{}, nil, nil, &Options{})
+		b := newBox(&plan.Plan{}, nil, &Options{})
 		must.Do(t, unix.Stat(name, &st))
 		if changed := time.Unix(st.Ctim.Unix()); changed.After(b.foreign()) {
 			t.Fatalf("changed %v, and the run began %v before", changed, changed.Sub(b.foreign()))

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,8 @@ type Prepared struct {
 	opts  *Options
 	io    *streams // of a run
 	start func() (*process, *SetupError)
-	err   *SetupError // of the streams
+	box   *box        // that it builds already
+	err   *SetupError // of the streams, or of that
 }
 
 // ahead is a child that was begun before anything was known of the run; nil is none.
@@ -155,8 +157,31 @@ func (p *Prepared) Failed() bool {
 	return err != nil
 }
 
+// Begin has the child begin to build the box of a plan that stands on nothing, of which nothing is missing but what the cgroup decides: it waits for that
+// when it has mounted what comes before /proc. Whoever made the plan goes on meanwhile, and changes nothing of the box.
+func (p *Prepared) Begin(pl *plan.Plan) {
+	if child, err := p.begun(); err == nil {
+		p.box = newBox(pl, child, p.opts)
+		p.err = p.box.build()
+	}
+}
+
+// boxOf is the box of a plan that is ready, or with it why there is none.
+func (p *Prepared) boxOf(pl *plan.Plan, group *cgroup.Group) (*box, *SetupError) {
+	child, err := p.begun()
+	b := p.box
+	if b == nil {
+		b = newBox(pl, child, p.opts)
+	}
+	b.ledger, b.group = maps.Clone(pl.Ledger), group
+	return b, err
+}
+
 // Discard ends a child that will get no plan.
 func (p *Prepared) Discard() {
+	if p.box != nil && p.box.trees != nil {
+		_ = p.box.trees.Close()
+	}
 	if child, _ := p.start(); child != nil {
 		child.discard()
 	}
@@ -169,8 +194,7 @@ func (p *Prepared) Discard() {
 // removed at the end. judge answers what a filter that notifies denies, and
 // refuses what the rules of files say. It always gives a report, whatever happened.
 func (p *Prepared) Run(ctx context.Context, pl *plan.Plan, group *cgroup.Group, judge denials.Judge, refuses files.Judge) *status.Report {
-	child, err := p.begun()
-	b := newBox(pl, child, group, p.opts)
+	b, err := p.boxOf(pl, group)
 	j := newJob(b, &pl.Exec, p.opts, p.io)
 	j.refused.judge, j.refused.refuses = judge, refuses
 	j.opts.phase(status.PhasePlan)

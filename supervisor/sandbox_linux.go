@@ -40,10 +40,9 @@ type Sandbox struct {
 // Build carries out the part of a plan that is about the box. Cancelling ctx ends the sandbox with everybody in it, at
 // any time. stack is a mount of what it stands on, as the plan says, or -1; it is used up. Where there is no sandbox, there is a report that says why.
 func (p *Prepared) Build(ctx context.Context, pl *plan.Plan, stack int, group *cgroup.Group) (*Sandbox, *status.Report) {
-	child, failed := p.begun()
 	c := &crowd{jobs: map[int]*job{}, limits: map[status.Capability]bool{}}
 	p.opts.Attempt, p.opts.LimitHit = c.attempted, c.limit
-	b := newBox(pl, child, group, p.opts)
+	b, failed := p.boxOf(pl, group)
 	b.crowd = c
 	b.stacks.below = stack
 	if failed == nil {

@@ -144,8 +144,8 @@ func (c *cloning) discard() {
 	}
 }
 
-// send writes the id maps and sends the plan, and with it what the box stands on, or -1, and the way into the group.
-func (c *process) send(p *plan.Plan, stack int, group *cgroup.Group) *SetupError {
+// build writes the id maps and sends what is to be built, and with it what the box stands on, or -1.
+func (c *process) build(p *plan.Plan, stack int) *SetupError {
 	if err := c.writeMaps(p); err != nil {
 		return err
 	}
@@ -154,17 +154,27 @@ func (c *process) send(p *plan.Plan, stack int, group *cgroup.Group) *SetupError
 	if p.Box.Scratch.Stacked = stack >= 0; p.Box.Scratch.Stacked {
 		fds = append(fds, stack)
 	}
+	return c.send(&p.Box, fds)
+}
+
+// bound sends what the box's cgroup decides, and the way into it.
+func (c *process) bound(p *plan.Plan, group *cgroup.Group) *SetupError {
+	var fds []int
 	if group != nil {
+		to := &p.Bounds.Group
 		dir, procs := group.Join()
 		// The kernel judges the one by who clones: not another user.
-		if p.Box.Group.Dir = dir >= 0 && !p.Box.OtherIDs; p.Box.Group.Dir {
+		if to.Dir = dir >= 0 && !p.Box.OtherIDs; to.Dir {
 			fds = append(fds, dir)
 		}
 		fds = append(fds, procs...)
-		p.Box.Group.Procs = uint8(len(procs))
-		p.Box.Group.Linger = group.GoesWithInit()
+		to.Procs, to.Linger = uint8(len(procs)), group.GoesWithInit()
 	}
-	err := linux.SendFrame(c.sock, handoff.Encode(&p.Box), fds...)
+	return c.send(&p.Bounds, fds)
+}
+
+func (c *process) send(f handoff.Frame, fds []int) *SetupError {
+	err := linux.SendFrame(c.sock, handoff.Encode(f), fds...)
 	if err == nil || err == unix.EPIPE || err == unix.ECONNRESET {
 		return nil // a child that has ended has said why
 	}

@@ -36,7 +36,7 @@ type boxPlan struct {
 // Plan computes what will be done on the highest tier. What the host gives is tried when the sandbox is built.
 func (Backend) Plan(_ context.Context, s *backend.Spec) (backend.Plan, error) {
 	have := lookForGroup(s.Policy)
-	p, err := newPlan(s.Policy, commandOf(s), func() groups { return have }, tierUserNS, downgrade{})
+	p, err := newPlan(s.Policy, commandOf(s), func(*Plan) groups { return have }, tierUserNS, downgrade{})
 	if p == nil {
 		return nil, err
 	}

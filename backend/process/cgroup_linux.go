@@ -91,14 +91,15 @@ func (p *limitCompiler) showGroup() {
 		slices.ContainsFunc(t.Mounts, func(m handoff.Mount) bool { return hostfs.Under(groupRoot, m.Dst) || hostfs.Under(m.Dst, groupRoot) }) {
 		return
 	}
+	var views []handoff.Mount
 	for _, v := range p.groups.views {
-		t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountBind, Dst: v.At, Src: v.Path, Dev: v.Dev, Ino: v.Ino,
+		views = append(views, handoff.Mount{Kind: handoff.MountBind, Dst: v.At, Src: v.Path, Dev: v.Dev, Ino: v.Ino,
 			ReadOnly: true, Optional: true})
 		for _, name := range v.Links {
-			t.Mounts = append(t.Mounts, handoff.Mount{Kind: handoff.MountSymlink, Dst: name, Text: path.Base(v.At)})
+			views = append(views, handoff.Mount{Kind: handoff.MountSymlink, Dst: name, Text: path.Base(v.At)})
 		}
 	}
-	p.plan.Box.Mounts = t.Mounts
+	p.plan.Bounds.Views, t.Mounts = views, slices.Concat(t.Mounts, views)
 	p.plan.Rules = append(p.plan.Rules, view.Rule{Path: groupRoot, Access: view.RuleRead, Why: "system: the run's own cgroup"})
 	slices.SortStableFunc(p.plan.Rules, func(a, b view.Rule) int { return strings.Compare(a.Path, b.Path) })
 }

@@ -21,7 +21,7 @@ func planWith(t *testing.T, g tier, change func(*config.Policy), views ...cgroup
 	change(&policy)
 	command := &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{}}
 	have := groups{source: cgroup.CgroupV1, version: 1, views: views}
-	p, err := newPlan(&policy, command, func() groups { return have }, g, downgrade{reason: status.UsernsDenied})
+	p, err := newPlan(&policy, command, func(*Plan) groups { return have }, g, downgrade{reason: status.UsernsDenied})
 	must.Do(t, err)
 	return p
 }
@@ -51,7 +51,7 @@ func TestARunSeesItsOwnCgroup(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := planWith(t, c.tier, c.change, views...)
 			var own []handoff.Mount
-			for _, m := range p.Box.Mounts {
+			for _, m := range slices.Concat(p.Box.Mounts, p.Bounds.Views) {
 				if slices.ContainsFunc(views, func(v cgroup.View) bool {
 					return m.Src == v.Path || hostfs.Under(m.Dst, v.At) || slices.Contains(v.Links, m.Dst)
 				}) {
@@ -79,7 +79,7 @@ func TestARunSeesItsOwnCgroup(t *testing.T) {
 			}
 		})
 	}
-	if p := planWith(t, tierUserNS, func(*config.Policy) {}); slices.ContainsFunc(p.Box.Mounts, func(m handoff.Mount) bool { return hostfs.Under(m.Dst, groupRoot) }) {
+	if p := planWith(t, tierUserNS, func(*config.Policy) {}); len(p.Bounds.Views) > 0 {
 		t.Error("no cgroup, and one is shown")
 	}
 }

@@ -10,12 +10,13 @@
 //	cli.Main                  words and files → config.Resolve → Policy
 //	cli.runConfined           connects streams, terminal and signals
 //	Execute, carryOut         unpacks an image; then, from the highest tier down:
-//	  prepare                 begins three things at once, and waits for them:
+//	  prepare                 plans, while the child starts:
 //	    supervisor.Prepare      the child is cloned into the namespaces of the tier, if it was not begun before, and waits for its plan
-//	    makeGroup               the run's cgroup
 //	    newPlan                 the plan and its ledger, see below
+//	    Prepared.Begin          as soon as only the cgroup is missing of it: the child begins to build (box.build)
+//	    makeGroup               the run's cgroup, meanwhile; then the rest of the plan
 //	  Prepared.Run            package supervisor carries the plan out
-//	    box.begin               sends the child its part of it
+//	    box.begin               sends the child what the cgroup decides, and what it is to start
 //	    child.Main              INSIDE: builds the sandbox by its list of steps, tells that it is Built, and serves
 //	      state.exec, fork      the target: a list of calls, the last of which is execve
 //	      state.waited          its end is told (Exited); state.close kills and reaps everybody else, and tells (Closed)
@@ -48,7 +49,7 @@
 // # The plan and its ledger
 //
 // A planner (plan_linux.go) asks one compiler after another: identity; files (filesystem_linux.go, landlock_linux.go);
-// network; limits, with the cgroup; the filter of system calls. Each fills in fields of the plan that are its own, and writes
+// network; the filter of system calls; limits, with the cgroup. Each fills in fields of the plan that are its own, and writes
 // their lines of the ledger there and then. The ledger begins with what the policy asks for (asked); what no
 // compiler writes about is missing, and config.Accept refuses what is missing and may not be. What turns out only when
 // the sandbox is built, package supervisor writes over that, where it hears of it.

@@ -61,7 +61,7 @@ func (p *fileCompiler) compile() error {
 	if err := p.restrict(); err != nil {
 		return err
 	}
-	c.Scratch = handoff.Scratch{Size: p.policy.ScratchLimit(), Inodes: p.policy.MaxFiles}
+	c.Scratch = handoff.Scratch{Size: p.policy.ScratchLimit(), Inodes: p.policy.MaxFiles, HandOut: p.command.Boxed && p.tier != tierNoNS}
 	p.plan.viewer = explain.Viewer{UID: p.uid, GID: p.gid, OneID: p.tier == tierUserNS, Bare: p.tier == tierNoNS}
 	p.plan.Guarded = table.Guarded
 	p.plan.Notices = hint.Notices(table.Notices)

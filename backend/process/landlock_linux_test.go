@@ -29,7 +29,7 @@ func plannedWith(t *testing.T, on tier, abi int, profile string, change func(*co
 	}
 	p := newPlanner(&policy, command, on, why)
 	p.landlock = abi
-	return p.make(func() groups { return noGroupWithoutNS(&policy) })
+	return p.make(func(*Plan) groups { return noGroupWithoutNS(&policy) })
 }
 
 func partly(q *config.Policy) { q.AllowPartial = []string{"all"} }

@@ -30,12 +30,20 @@ const (
 // target, and into what the supervisor watches.
 type limitCompiler struct {
 	*planner
-	have   func() groups // waits for them
 	groups groups
 }
 
+// beforehand is what of it the box is built with.
+func (p *limitCompiler) beforehand() error {
+	w := &p.plan.Watch
+	if w.Disk, w.Files = p.policy.DiskLimit, p.policy.MaxFiles; w.Disk > 0 || w.Files > 0 {
+		p.writableTrees()
+	}
+	p.sizePtys()
+	return p.affinity()
+}
+
 func (p *limitCompiler) compile() error {
-	p.groups = p.have()
 	p.plan.Held.CPU = p.groups.counts
 	p.plan.Watch.Grace = p.policy.Grace
 	p.cgroup()
@@ -83,7 +91,7 @@ func (p *limitCompiler) time() {
 	}
 	if p.groups.holds[cgroup.CPU] {
 		p.plan.Held.CPUPercent = q.CPULimit
-		p.plan.Box.Group.Ordinary = q.CPULimit > 0
+		p.plan.Bounds.Group.Ordinary = q.CPULimit > 0
 		p.byGroup(status.CPURate, p.groups.file(cgroup.CPU))
 	} else {
 		w.CPUPercent = q.CPULimit
@@ -119,7 +127,7 @@ func (p *limitCompiler) tasks() {
 		p.rlimit(unix.RLIMIT_NPROC, uint64(n), uint64(n))
 		p.byOther(status.Tasks, "rlimit_nproc", "of the own user namespace")
 	case p.ownPIDMax() && n <= pidMaxMost:
-		p.plan.Box.PIDMax = uint32(n)
+		p.plan.Bounds.PIDMax = uint32(n)
 		p.byOther(status.Tasks, "pid_max", "of the own pid namespace")
 	default:
 		p.plan.Watch.KillTasks = true
@@ -133,15 +141,11 @@ func (p *limitCompiler) tasks() {
 
 // disk is about what is written: to private places and overlays, to trees of the caller's, and to one file.
 func (p *limitCompiler) disk() {
-	l, q, w := p.plan.Ledger, p.policy, &p.plan.Watch
+	l, q := p.plan.Ledger, p.policy
 	if n := q.MaxFileSize; n > 0 {
 		p.rlimit(unix.RLIMIT_FSIZE, uint64(n), uint64(n))
 	}
 	l.Enforced(status.FileSize, "rlimit_fsize", "")
-	w.Disk, w.Files = q.DiskLimit, q.MaxFiles
-	if q.DiskLimit > 0 || q.MaxFiles > 0 {
-		p.writableTrees()
-	}
 	if p.tier == tierNoNS {
 		const where = "temporary files are on the caller's disk"
 		l.Missing(status.Disk, p.why.reason, where)
@@ -150,7 +154,7 @@ func (p *limitCompiler) disk() {
 		return
 	}
 	where := "private places and overlays together"
-	if len(w.Trees) > 0 {
+	if len(p.plan.Watch.Trees) > 0 {
 		where += "; a watchdog on what writable trees grow by, with removed files that a process has open, not those that are only mapped or in flight over a socket"
 	}
 	if p.plan.Ledger[status.MountSize].Enabled {
@@ -219,7 +223,7 @@ func (p *limitCompiler) tables() {
 		p.rlimit(l.resource, l.most, l.most)
 	}
 	set := func(path string, n int64) {
-		p.plan.Box.Sysctls = append(p.plan.Box.Sysctls, handoff.Sysctl{Path: path, Value: strconv.FormatInt(n, 10)})
+		p.plan.Bounds.Sysctls = append(p.plan.Bounds.Sysctls, handoff.Sysctl{Path: path, Value: strconv.FormatInt(n, 10)})
 	}
 	memory := p.plan.Watch.Memory
 	if p.tier == tierUserNS { // otherwise they would be the host's
@@ -231,8 +235,7 @@ func (p *limitCompiler) tables() {
 		}
 		set("user/max_inotify_watches", watches)
 	}
-	p.plan.Box.ShowIPC = p.tier != tierNoNS && memory > 0
-	p.sizePtys()
+	p.plan.Bounds.ShowIPC = p.tier != tierNoNS && memory > 0
 }
 
 // writableTrees are those of the caller's: no file system of the run's own bounds

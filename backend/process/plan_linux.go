@@ -77,11 +77,11 @@ func NewPlan(policy *config.Policy, command *Command) (*Plan, error) {
 	if t != tierNoNS {
 		have = lookForGroup(policy)
 	}
-	return newPlan(policy, command, func() groups { return have }, t, why)
+	return newPlan(policy, command, func(*Plan) groups { return have }, t, why)
 }
 
-// newPlan asks late what cgroups give: they are being made meanwhile.
-func newPlan(policy *config.Policy, command *Command, have func() groups, t tier, why downgrade) (*Plan, error) {
+// newPlan asks late what cgroups give. have is called when nothing else is missing of the box.
+func newPlan(policy *config.Policy, command *Command, have func(*Plan) groups, t tier, why downgrade) (*Plan, error) {
 	if err := command.fill(); err != nil {
 		return nil, err
 	}
@@ -97,18 +97,19 @@ func newPlanner(policy *config.Policy, command *Command, t tier, why downgrade) 
 }
 
 // make has each part compiled, in an order in which each finds what it needs.
-func (p *planner) make(have func() groups) (*Plan, error) {
+func (p *planner) make(have func(*Plan) groups) (*Plan, error) {
 	files := fileCompiler{p}
 	network := networkCompiler{planner: p}
-	limits := limitCompiler{planner: p, have: have}
+	limits := limitCompiler{planner: p}
 	filter := filterCompiler{planner: p, network: &network}
 	for _, part := range []func() error{
 		p.identity,
 		files.compile,
 		network.compile,
-		limits.affinity,
+		limits.beforehand,
 		filter.compile,
-		limits.compile, // waits for the cgroup
+		func() error { limits.groups = have(p.plan); return nil }, // the box may be built from here on
+		limits.compile,
 		p.containment,
 		p.asEngine,
 		p.standOn,

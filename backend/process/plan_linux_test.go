@@ -131,7 +131,7 @@ func withoutNS(t *testing.T, change func(*config.Policy)) *Plan {
 	policy.AllowPartial = []string{"all"}
 	change(&policy)
 	command := &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{}}
-	p, err := newPlan(&policy, command, func() groups { return groups{} }, tierNoNS, downgrade{reason: status.UsernsDenied})
+	p, err := newPlan(&policy, command, func(*Plan) groups { return groups{} }, tierNoNS, downgrade{reason: status.UsernsDenied})
 	must.Do(t, err)
 	return p
 }
@@ -227,8 +227,8 @@ func TestTasksAreHeldByTheKernelWhereItCan(t *testing.T) {
 	switch {
 	case os.Geteuid() != 0 && e.Mechanism != "rlimit_nproc":
 		t.Errorf("an ordinary user: %+v", e)
-	case os.Geteuid() == 0 && (e.Mechanism == "pid_max") != (p.Box.PIDMax == 9):
-		t.Errorf("root: %+v, pid_max %d", e, p.Box.PIDMax)
+	case os.Geteuid() == 0 && (e.Mechanism == "pid_max") != (p.Bounds.PIDMax == 9):
+		t.Errorf("root: %+v, pid_max %d", e, p.Bounds.PIDMax)
 	case (e.Mechanism == "tree_watchdog") != p.Watch.KillTasks:
 		t.Errorf("%+v, watched %v", e, p.Watch.KillTasks)
 	}
@@ -278,7 +278,7 @@ func TestEveryPartOfThePlanWritesItsLines(t *testing.T) {
 			change(&policy)
 			policy.AllowPartial = []string{"all"}
 			command := &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{"HOME=/nonexistent"}}
-			have := func() groups { return groups{err: errors.New("none")} }
+			have := func(*Plan) groups { return groups{err: errors.New("none")} }
 			p, err := newPlan(&policy, command, have, on, downgrade{reason: status.UsernsDenied})
 			if err != nil {
 				t.Fatalf("tier %d, %s: %v", on, name, err)

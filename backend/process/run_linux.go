@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/child"
@@ -99,7 +100,13 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 	}
 	begin := newStartupSignals(ctx, io.Signals, io.Notify)
 	defer begin.end()
-	io.Signals = begin.later
+	notify := io.Notify
+	io.Signals, io.Notify = begin.later, func() {
+		begin.listen()
+		if notify != nil {
+			notify() // waits
+		}
+	}
 	if command.hasImage(policy) {
 		begin.listen()
 		err := command.unpack(begin.ctx, policy)
@@ -158,29 +165,37 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 // want: when the caller doesn't wait for it any longer, nobody does, and it is left to itself.
 func prepare(begin *startupSignals, policy *config.Policy, command *Command, io supervisor.Options, g tier, why downgrade) (*set, *status.Report, error) {
 	ready := supervisor.Prepare(g.namespaces(policy), io)
-	plans, made := make(chan madePlan, 1), make(chan groups, 1)
-	go func() {
-		growStack(false)
-		own := *command // the caller has it when this one is left
-		p, err := newPlan(policy, &own, func() groups { return <-made }, g, why)
-		plans <- madePlan{p, err}
-	}()
-	begin.listen() // takes as long as the cgroup, and goes on beside the rest of the plan: on two processors it comes after both
 	if !command.Boxed {
 		ready.Connect(command.TTY)
 	}
+	boxes, made, plans := make(chan *Plan, 1), make(chan groups, 1), make(chan madePlan, 1)
+	defer close(made)                                   // for a plan that nobody waits for
+	defer time.AfterFunc(slowPlan, begin.listen).Stop() // else when the child has all that it needs
+	go func() {
+		growStack(false)
+		own := *command // the caller has it when this one is left
+		p, err := newPlan(policy, &own, func(p *Plan) groups { boxes <- p; return <-made }, g, why)
+		plans <- madePlan{p, err}
+	}()
 	var group *cgroup.Group
-	have := noGroupWithoutNS(policy)
-	if g != tierNoNS {
-		group, have = makeGroup(policy, ready.PID)
-	}
-	made <- have
 	var p *Plan
 	var err error
-	select {
-	case m := <-plans:
-		p, err = m.plan, m.err
-	case <-begin.ctx.Done():
+	for waits := true; waits; {
+		select {
+		case box := <-boxes:
+			have := noGroupWithoutNS(policy)
+			if g != tierNoNS {
+				if command.ground == nil {
+					ready.Begin(&box.Plan)
+				}
+				group, have = makeGroup(policy, ready.PID)
+			}
+			made <- have
+		case m := <-plans:
+			p, err, waits = m.plan, m.err, false
+		case <-begin.ctx.Done():
+			waits = false
+		}
 	}
 	cause := begin.finish()
 	if err == nil && cause == nil {
@@ -199,6 +214,9 @@ func prepare(begin *startupSignals, policy *config.Policy, command *Command, io 
 	}
 	return nil, nil, err
 }
+
+// slowPlan is when somebody may want to end a plan that takes that long.
+const slowPlan = 3 * time.Millisecond
 
 // madePlan is what came of making one.
 type madePlan struct {

@@ -38,10 +38,9 @@ func (c *boxed) groundInfo() *snapshot.Info {
 	return c.ground.Info
 }
 
-// standOn puts a box on what others have left, and has it hand out what others can stand on.
+// standOn puts a box on what others have left.
 func (p *planner) standOn() error {
 	c, b := p.command, &p.plan.Box
-	b.Scratch.HandOut = c.Boxed && p.tier != tierNoNS
 	if w := &p.plan.Watch; w.CPU > 0 && c.used > 0 {
 		w.CPU = max(w.CPU-c.used, time.Millisecond)
 	}

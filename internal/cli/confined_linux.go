@@ -144,8 +144,8 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 		io.Terminal = terminal.Open(io.Stdin, io.Stdout, io.Stderr)
 		defer io.Terminal.Restore()
 	}
-	// Each signal takes the runtime two turns of another thread to hear of, and again to forget: the one goes on beside the
-	// start, and the other is left out where confine ends at once. The command begins when all are heard.
+	// Each signal takes the runtime two turns of another thread to hear of, and again to forget: the one goes on while the
+	// child builds, and the other is left out where confine ends at once. The command begins when all are heard.
 	run := runsBegun.Add(1)
 	signals := make(chan os.Signal, 8)
 	io.Signals = signals
@@ -165,7 +165,6 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 	var planned *process.Plan
 	var begun string // where the target starts; "": that was said, or chosen
 	report, err := process.Execute(ctx, &r.Policy, command, io.Options, func(plan *process.Plan) {
-		io.Notify() // waits
 		for _, n := range plan.Notices {
 			io.Notice(n.Text, n.Remedy)
 		}

@@ -27,15 +27,32 @@ type Box struct {
 	Mounts  []Mount // in this order
 	Scratch Scratch
 
-	Group   Group
 	Network Network
-
-	Sysctls []Sysctl // of its own namespaces
-	ShowIPC bool     // hand out what /proc/sysvipc shows of its own IPC namespace
-	PIDMax  uint32   // tasks that the pid namespace may have, by kernel.pid_max (Linux 6.14)
 
 	// Refuse are fallbacks that the policy doesn't accept: needing one fails the set-up.
 	Refuse Fallbacks
+}
+
+// Bounds are what depends on the box's cgroup, which is made while the inside builds: it waits for them before it shows /proc.
+type Bounds struct {
+	Group   Group
+	Views   []Mount  // of the cgroup, after all other mounts
+	Sysctls []Sysctl // of its own namespaces
+	ShowIPC bool     // hand out what /proc/sysvipc shows of its own IPC namespace
+	PIDMax  uint32   // tasks that the pid namespace may have, by kernel.pid_max (Linux 6.14)
+}
+
+func (*Bounds) kind() Kind { return KindBounds }
+
+func (b *Bounds) code(c *codec) {
+	b.Group.code(c)
+	list(c, &b.Views, func(m *Mount) { m.code(c) })
+	list(c, &b.Sysctls, func(s *Sysctl) {
+		c.str(&s.Path)
+		c.str(&s.Value)
+	})
+	c.bool(&b.ShowIPC)
+	num(c, &b.PIDMax)
 }
 
 // Has says whether the inside was cloned into a namespace of this kind, or is to be.
@@ -61,14 +78,7 @@ func (b *Box) code(c *codec) {
 	c.bool(&b.Scratch.Stacked)
 	c.bool(&b.Scratch.HandOut)
 	c.bool(&b.Scratch.Tried)
-	b.Group.code(c)
 	b.Network.code(c)
-	list(c, &b.Sysctls, func(s *Sysctl) {
-		c.str(&s.Path)
-		c.str(&s.Value)
-	})
-	c.bool(&b.ShowIPC)
-	num(c, &b.PIDMax)
 	b.Refuse.code(c)
 }
 
@@ -244,7 +254,7 @@ func (m *Mount) code(c *codec) {
 	num(c, &m.Size)
 }
 
-// Group is how processes get into their cgroups, which come as descriptors with this frame.
+// Group is how processes get into their cgroups, which come as descriptors with the frame.
 type Group struct {
 	Dir   bool  // a directory of cgroup v2
 	Procs uint8 // and then so many cgroup.procs, of all of them

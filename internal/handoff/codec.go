@@ -3,7 +3,7 @@ package handoff
 import "unsafe"
 
 // version changes with every change of any encoding below.
-const version = 7
+const version = 8
 
 // Error is a frame that could not be read.
 type Error string
@@ -161,6 +161,7 @@ type Kind uint8
 // The kinds of frames: what goes in, and then what comes out.
 const (
 	KindBox Kind = iota + 1
+	KindBounds
 	KindExec
 	KindClose
 	KindSetupError
@@ -185,6 +186,8 @@ func empty(k Kind) Frame {
 	switch k {
 	case KindBox:
 		return new(Box)
+	case KindBounds:
+		return new(Bounds)
 	case KindExec:
 		return new(Exec)
 	case KindClose:

@@ -27,13 +27,15 @@ func full() []Frame {
 			},
 			Scratch: Scratch{Size: 1 << 40, Inodes: 7, Stacked: true, HandOut: true, Tried: true,
 				Layers: []Layer{{Src: "/l", Dev: 1, Ino: 2, Places: []Upper{{"/tmp", "1"}}}}},
-			Group: Group{Dir: true, Procs: 3, Ordinary: true, Linger: true},
 			Network: Network{Pings: true, Ping: 5, Dials: true,
 				Requests: []Netlink{{Name: "routes", Protocol: 12, Messages: "\x00\xff", Acks: 2, Role: RoleRedirect}},
 				Sockets: []Socket{{Family: 2, Type: 1, Protocol: 255, Options: []SocketOption{{-1, 19, 1}},
 					Address: "\x7f\x00\x00\x01", Port: 53, Listen: true, Role: RoleIPv6, Use: UseResolve}}},
-			PIDMax: 32, ShowIPC: true, Sysctls: []Sysctl{{"kernel/sem", "1 2 3 4"}},
 			Refuse: Fallbacks{ProcOfCaller: true, MountSetattr: true, NoListener: true},
+		},
+		&Bounds{
+			Group: Group{Dir: true, Procs: 3, Ordinary: true, Linger: true}, Views: []Mount{{Kind: MountBind, Dst: "/sys/fs/cgroup", Src: "/c", Ino: 7}},
+			PIDMax: 32, ShowIPC: true, Sysctls: []Sysctl{{"kernel/sem", "1 2 3 4"}},
 		},
 		&Exec{
 			ID: 3, Argv: []string{"sh", "-c", "", "\xff\xfe"}, Env: []string{"A=b", "C="}, Dir: "/tmp", Last: true, CountTasks: true,

@@ -5,6 +5,7 @@
 //	    │  clone(new namespaces), exec __child    │
 //	    │  write uid_map, gid_map                 │  Go starts
 //	    │ ── Box + descriptors ─────────────────▶ │  every set-up step
+//	    │ ── Bounds + cgroups ──────────────────▶ │  …from /proc on
 //	    │ ◀────────────── SetupError ──────────── │  …or: it failed, typed; exit
 //	    │ ◀────────────── Built + descriptors ─── │  everything stands
 //	    │                                         │  drop everything

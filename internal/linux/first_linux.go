@@ -72,6 +72,29 @@ func (f *First) clone(sp unsafe.Pointer, pair, pipe [2]int32) {
 	}
 	if errno == 0 {
 		f.pid, f.sock, f.told = pid, pair[0], pipe[0]
+		apart(pid, unsafe.Add(sp, -roomBelow))
+	}
+}
+
+// apart has a process that was just made begin on another CPU than this one, if it waits for it. The kernel goes by what CPUs did lately, and leaves it here in
+// half of all starts, where this process goes on for long. What CPUs it may use is in the end what it was.
+//
+//go:norace
+//go:nosplit
+func apart(pid uintptr, room unsafe.Pointer) {
+	const size = unix.PathMax / 4 // for more CPUs than there can be
+	may, others := room, unsafe.Add(room, size)
+	n, errno := result(unix.SYS_SCHED_GETAFFINITY, 0, size, uintptr(may), 0, 0)
+	var cpu uint32
+	if errno != 0 || call(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0, 0) != 0 || uintptr(cpu/8) >= n {
+		return
+	}
+	for i := uintptr(0); i < n; i++ {
+		*(*byte)(unsafe.Add(others, i)) = *(*byte)(unsafe.Add(may, i))
+	}
+	*(*byte)(unsafe.Add(others, cpu/8)) &^= 1 << (cpu % 8)
+	if call(unix.SYS_SCHED_SETAFFINITY, pid, n, uintptr(others), 0) == 0 {
+		call(unix.SYS_SCHED_SETAFFINITY, pid, n, uintptr(may), 0)
 	}
 }
 

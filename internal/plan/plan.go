@@ -17,10 +17,11 @@ import (
 // Plan is what will be done for one run, and nothing else needs to be known to
 // do it. It is plain data: printable, comparable, made without privilege.
 type Plan struct {
-	Box   handoff.Box  // what the inside builds
-	Exec  handoff.Exec // and what it starts there
-	Watch Watch        // what the outside watches
-	Held  Held         // what the run's cgroup holds instead
+	Box    handoff.Box    // what the inside builds
+	Bounds handoff.Bounds // what of it depends on the cgroup
+	Exec   handoff.Exec   // and what it starts there
+	Watch  Watch          // what the outside watches
+	Held   Held           // what the run's cgroup holds instead
 
 	// Namespaces are CLONE_NEW* flags. None: the host refuses them, and the
 	// ledger says so.

@@ -14,7 +14,15 @@ import (
 
 // mountAll works through the mount table, in its order.
 func (b *Builder) mountAll() error {
-	for i := range b.box.Mounts {
+	for i := 0; ; i++ {
+		if i == len(b.box.Mounts) { // what the bounds show comes last
+			if err := b.bounds.wait(b.box); err != nil {
+				return err
+			}
+		}
+		if i == len(b.box.Mounts) {
+			break
+		}
 		m := &b.box.Mounts[i]
 		if m.Instead && !b.fell.EtcChosen {
 			continue

@@ -19,7 +19,7 @@ func rooted(t *testing.T) (*Builder, string) {
 	dir := t.TempDir()
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must.Do(t, err)
-	s := New(&handoff.Box{}, new(handoff.Built), -1, nil)
+	s := New(&handoff.Box{}, new(handoff.Built), -1, nil, nil)
 	s.fd = fd
 	t.Cleanup(func() {
 		s.forget("/")

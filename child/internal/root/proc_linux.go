@@ -11,6 +11,9 @@ import (
 
 // proc shows the processes of the own pid namespace.
 func (b *Builder) proc(m *handoff.Mount) error {
+	if err := b.bounds.wait(b.box); err != nil {
+		return err
+	}
 	const attr = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 	fd, err := newFS("proc", attr)
 	if err == nil {
@@ -24,19 +27,19 @@ func (b *Builder) proc(m *handoff.Mount) error {
 		if err := noUserNamespaces(b.box, b.masker.proc); err != nil {
 			return err
 		}
-		b.fell.NoSysctls = sysctls(b.box, b.masker.proc)
+		b.fell.NoSysctls = sysctls(b.bounds.Bounds, b.masker.proc)
 		if err := b.openIPC(b.masker.proc); err != nil {
 			return err
 		}
 		return b.openPIDs()
 	}
-	if fault.Errno(err) != unix.EPERM || b.refuse.ProcOfCaller || b.box.PIDMax != 0 && b.refuse.NoPIDMax {
+	if fault.Errno(err) != unix.EPERM || b.refuse.ProcOfCaller || b.bounds.PIDMax != 0 && b.refuse.NoPIDMax {
 		return err
 	}
 	// The host shows this namespace only parts of its own proc, so the kernel
 	// gives no whole one: show the same parts, read-only.
 	b.fell.ProcOfCaller = true
-	b.fell.NoPIDMax = b.box.PIDMax != 0
+	b.fell.NoPIDMax = b.bounds.PIDMax != 0
 	old, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fault.Of("open", "/proc", err)
@@ -49,7 +52,7 @@ func (b *Builder) proc(m *handoff.Mount) error {
 		}
 		b.fell.NestedUserns = true
 	}
-	b.fell.NoSysctls = sysctls(b.box, old)
+	b.fell.NoSysctls = sysctls(b.bounds.Bounds, old)
 	if err := b.openIPC(old); err != nil {
 		return err
 	}
@@ -83,7 +86,7 @@ func set(proc int, name, value string) error {
 // openIPC opens what shows all that System V IPC holds, which no process needs to have. A
 // kernel without it has nothing to show.
 func (b *Builder) openIPC(proc int) error {
-	if !b.box.ShowIPC {
+	if !b.bounds.ShowIPC {
 		return nil
 	}
 	for _, name := range handoff.IPCTables {
@@ -100,16 +103,16 @@ func (b *Builder) openIPC(proc int) error {
 }
 
 // sysctls bounds what the run's own namespaces may have of tables of the kernel.
-func sysctls(box *handoff.Box, proc int) (failed bool) {
-	for i := range box.Sysctls {
-		failed = set(proc, box.Sysctls[i].Path, box.Sysctls[i].Value) != nil || failed
+func sysctls(to *handoff.Bounds, proc int) (failed bool) {
+	for i := range to.Sysctls {
+		failed = set(proc, to.Sysctls[i].Path, to.Sysctls[i].Value) != nil || failed
 	}
 	return failed
 }
 
 // openPIDs opens what setPIDMax writes, before /proc/sys becomes read-only.
 func (b *Builder) openPIDs() error {
-	if b.box.PIDMax == 0 {
+	if b.bounds.PIDMax == 0 {
 		return nil
 	}
 	for i, name := range []string{"ns_last_pid", "pid_max"} {

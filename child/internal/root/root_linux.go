@@ -13,8 +13,9 @@ import (
 // Builder builds a root.
 type Builder struct {
 	tree
-	box *handoff.Box
-	out *handoff.Built // what was really done
+	box    *handoff.Box
+	bounds bounds
+	out    *handoff.Built // what was really done
 	// renew does again what a change of ids undoes.
 	renew func() error
 
@@ -31,13 +32,30 @@ type Builder struct {
 	PIDs [2]int
 }
 
-// New is a builder of the root that box asks for. What it does it says in out. stack came with the box, or is -1.
-func New(box *handoff.Box, out *handoff.Built, stack int, renew func() error) *Builder {
-	b := &Builder{box: box, out: out, renew: renew, scratch: scratch{fd: -1}, layers: layers{stack: stack}}
+// New is a builder of the root that box asks for. What it does it says in out. stack came with the box, or is -1; await waits for the bounds.
+func New(box *handoff.Box, out *handoff.Built, stack int, renew func() error, await func() (*handoff.Bounds, error)) *Builder {
+	b := &Builder{box: box, out: out, renew: renew, bounds: bounds{await: await}, scratch: scratch{fd: -1}, layers: layers{stack: stack}}
 	b.tree = tree{image: box.Root.Kind != 0, fell: &out.Fallbacks, refuse: &box.Refuse}
 	b.layers.Builder = b
 	b.masker = masker{tree: &b.tree, box: box, scratch: &b.scratch, proc: -1}
 	return b
+}
+
+// bounds come while the box is being built.
+type bounds struct {
+	*handoff.Bounds // nil until somebody has waited
+	await           func() (*handoff.Bounds, error)
+}
+
+// wait waits for them, once, and has what is shown because of them shown after everything else.
+func (w *bounds) wait(box *handoff.Box) (err error) {
+	if w.Bounds != nil {
+		return nil
+	}
+	if w.Bounds, err = w.await(); err == nil {
+		box.Mounts = append(box.Mounts, w.Views...)
+	}
+	return err
 }
 
 // Steps build it, in this order.

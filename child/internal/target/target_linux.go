@@ -65,6 +65,7 @@ type Starter struct {
 	Umask     int   // the caller's
 	JoinDir   int   // the cgroup v2 that they begin in, or linux.NoCgroup
 	JoinProcs []int // cgroup.procs of all of their cgroups
+	Ordinary  bool  // handoff.Group has it
 	Ruleset   int   // Landlock's, or -1
 	Null      int   // the null device, as our own 0, 1 and 2
 	Threads   Threads
@@ -192,7 +193,7 @@ func (s *Starter) calls(t *Target, f *filter, groups []int) []linux.Call {
 		calls = append(calls, linux.Call{Name: "getpid", Nr: unix.SYS_GETPID, Result: pgrp})
 		add("ioctl TIOCSPGRP", unix.SYS_IOCTL, pgrp, uintptr(t.tty), unix.TIOCSPGRP, uintptr(unsafe.Pointer(pgrp)))
 	}
-	if s.Box.Group.Ordinary {
+	if s.Ordinary {
 		param := new(int32)
 		add("sched_setscheduler", unix.SYS_SCHED_SETSCHEDULER, param, zero, unix.SCHED_NORMAL, uintptr(unsafe.Pointer(param)))
 	}
