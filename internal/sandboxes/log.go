@@ -61,7 +61,28 @@ func (f *Frame) cost() int {
 		n += len(word)
 	}
 	if v := f.Denied; v != nil {
-		n += len(v.What) + len(v.Rule) + len(v.Hint)
+		n += costOf(*v)
+	}
+	if f.Report != nil {
+		n += 4<<10 + costOf(f.Report.Violations...) + costOfTraffic(f.Report.Network)
+	}
+	return n
+}
+
+// costOf and costOfTraffic are about what those parts of reports take that the code inside makes long.
+func costOf(all ...status.Violation) (n int) {
+	for i := range all {
+		n += 128 + len(all[i].What) + len(all[i].Rule) + len(all[i].Hint)
+	}
+	return n
+}
+
+func costOfTraffic(t *status.Traffic) (n int) {
+	if t == nil {
+		return 0
+	}
+	for i := range t.Attempts {
+		n += 256 + len(t.Attempts[i].What) + len(t.Attempts[i].Name) + len(t.Attempts[i].Hint)
 	}
 	return n
 }
@@ -129,12 +150,30 @@ func (l *Log) drop(keep int) {
 	}
 }
 
-// Close adds the last frame.
+// Close adds the last frame, however long it is: what was there stays.
 func (l *Log) Close(last Frame) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.max += last.cost()
 	l.add(last)
 	l.closed = true
+}
+
+// size is about what the log takes in memory.
+func (l *Log) size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes
+}
+
+// forget leaves the last frame alone, unless somebody reads.
+func (l *Log) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.readers) == 0 {
+		l.max = 0
+		l.drop(len(l.frames) - 1)
+	}
 }
 
 // full says whether one more frame would drop one that a reader which is there has not taken. The caller holds mu.

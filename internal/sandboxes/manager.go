@@ -40,10 +40,11 @@ type Options struct {
 	LogBytes int
 }
 
-// What a tombstone costs is bounded by their number, too.
+// Bounds of tombstones.
 const (
-	tombstoneAge  = 24 * time.Hour
-	maxTombstones = 1000
+	tombstoneAge    = 24 * time.Hour
+	maxTombstones   = 1000
+	tombstonesBytes = 64 << 20 // of what was written in them, and reports; the newest has its own beside
 )
 
 // ErrNotFound is the answer for what isn't there, or is somebody else's.
@@ -110,10 +111,11 @@ func newID() string {
 // Create opens a sandbox. ctx bounds its building only. An error is a *config.UsageError, a *QuotaError, ErrNoSnapshot, or a
 // *backend.BuildError that has the report of what could not be built.
 func (m *Manager) Create(ctx context.Context, owner Owner, r Request) (*Sandbox, error) {
-	if err := m.reserve(owner, r.Name, 1); err != nil {
+	room, err := m.reserve(owner, r.Name, 1)
+	if err != nil {
 		return nil, err
 	}
-	defer m.free(owner, r.Name, 1)
+	defer room.free()
 	b := m.opts.Backend(r.Spec.Policy)
 	spec := *r.Spec
 	if m.opts.Snapshots != "" {
@@ -145,7 +147,7 @@ func (m *Manager) Create(ctx context.Context, owner Owner, r Request) (*Sandbox,
 		return nil, err
 	}
 	built.backend, built.policy, built.dir, built.agreed = b, spec.Policy, spec.Dir, &review.Agreed{}
-	all, err := m.add(owner, r, built)
+	all, err := m.add(room, r, built)
 	if err != nil {
 		return nil, err
 	}
@@ -166,10 +168,11 @@ func (m *Manager) Fork(ctx context.Context, from *Sandbox, n int, r Request) ([]
 	case n > 1 && r.Name != "":
 		return nil, &config.UsageError{Msg: "a name is of one fork alone"}
 	}
-	if err := m.reserve(from.Owner, r.Name, n); err != nil {
+	room, err := m.reserve(from.Owner, r.Name, n)
+	if err != nil {
 		return nil, err
 	}
-	defer m.free(from.Owner, r.Name, n)
+	defer room.free()
 	defer from.Use()()
 	if r.Env == nil {
 		r.Env = from.env
@@ -190,7 +193,7 @@ func (m *Manager) Fork(ctx context.Context, from *Sandbox, n int, r Request) ([]
 		one.backend, one.policy, one.dir, one.agreed = from.backend, from.Policy(), from.dir, from.agreed.Clone()
 		all = append(all, one)
 	}
-	return m.add(from.Owner, r, all...)
+	return m.add(room, r, all...)
 }
 
 // built is a sandbox that nobody has yet.
@@ -226,10 +229,10 @@ func (m *Manager) build(ctx context.Context, do func(life context.Context) (back
 }
 
 // add makes what was built sandboxes that are found.
-func (m *Manager) add(owner Owner, r Request, all ...built) (some []*Sandbox, err error) {
+func (m *Manager) add(room *room, r Request, all ...built) (some []*Sandbox, err error) {
 	m.mu.Lock()
 	for i := range all {
-		s := newSandbox(m, all[i], owner, r)
+		s := newSandbox(m, all[i], room.owner, r)
 		m.all[s.ID] = s
 		some = append(some, s)
 		m.ending.Add(1)
@@ -238,6 +241,7 @@ func (m *Manager) add(owner Owner, r Request, all ...built) (some []*Sandbox, er
 			s.watch()
 		}()
 	}
+	room.end()
 	m.mu.Unlock()
 	for _, s := range some {
 		if m.opts.Opened != nil && err == nil {
@@ -253,12 +257,20 @@ func (m *Manager) add(owner Owner, r Request, all ...built) (some []*Sandbox, er
 	return some, nil
 }
 
+// room is what was reserved for sandboxes that are being built.
+type room struct {
+	m     *Manager
+	owner Owner
+	name  string
+	n     int // 0: the sandboxes are there, or won't be
+}
+
 // reserve has room for n more, until they are there or it is freed.
-func (m *Manager) reserve(owner Owner, name string, n int) error {
+func (m *Manager) reserve(owner Owner, name string, n int) (*room, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return backend.ErrClosed
+		return nil, backend.ErrClosed
 	}
 	all, own := 0, len(m.building[owner])
 	for _, names := range m.building {
@@ -277,31 +289,37 @@ func (m *Manager) reserve(owner Owner, name string, n int) error {
 		taken = taken || name != "" && s.Name == name
 	}
 	if taken {
-		return &TakenError{name}
+		return nil, &TakenError{name}
 	}
 	if m.opts.Max > 0 && all+n > m.opts.Max {
-		return &QuotaError{"sandboxes", m.opts.Max}
+		return nil, &QuotaError{"sandboxes", m.opts.Max}
 	}
 	if m.opts.MaxPerOwner > 0 && own+n > m.opts.MaxPerOwner {
-		return &QuotaError{"sandboxes of this owner", m.opts.MaxPerOwner}
+		return nil, &QuotaError{"sandboxes of this owner", m.opts.MaxPerOwner}
 	}
 	m.building[owner] = append(m.building[owner], slices.Repeat([]string{name}, n)...)
 	m.ending.Add(n)
-	return nil
+	return &room{m, owner, name, n}, nil
 }
 
-// free is the end of what was reserved: the sandboxes are there, or won't be.
-func (m *Manager) free(owner Owner, name string, n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for range n {
-		names := m.building[owner]
-		i := slices.Index(names, name)
-		if m.building[owner] = slices.Delete(names, i, i+1); len(names) == 1 {
-			delete(m.building, owner)
+func (r *room) free() {
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	r.end()
+}
+
+// end has the sandboxes not counted twice, once they are there. The caller holds mu.
+func (r *room) end() {
+	building := r.m.building
+	for range r.n {
+		names := building[r.owner]
+		i := slices.Index(names, r.name)
+		if building[r.owner] = slices.Delete(names, i, i+1); len(names) == 1 {
+			delete(building, r.owner)
 		}
 	}
-	m.ending.Add(-n)
+	r.m.ending.Add(-r.n)
+	r.n = 0
 }
 
 // Get finds a sandbox or a tombstone by its ID or its name. Of a name, one that stands counts, or else the last.
@@ -343,7 +361,8 @@ func (m *Manager) List(owner Owner) []*Sandbox {
 	return some
 }
 
-// bury makes a sandbox that has ended a tombstone, and forgets tombstones that are old, or too many: then the oldest of whoever has most.
+// bury makes a sandbox that has ended a tombstone, and forgets tombstones that are old, or too many: then the oldest of whoever has most,
+// and so what was written in them, where that is too much.
 // So nobody who opens and ends many takes from another the word of how his ended.
 func (m *Manager) bury(s *Sandbox) {
 	m.mu.Lock()
@@ -359,6 +378,20 @@ func (m *Manager) bury(s *Sandbox) {
 		}
 		most := slices.Max(slices.Collect(maps.Values(of)))
 		m.forget(slices.IndexFunc(m.tombstones, func(t *Sandbox) bool { return of[t.Owner] == most }))
+	}
+	s.weight = weightOf(s)
+	for older := m.tombstones[:len(m.tombstones)-1]; ; {
+		all, of := 0, map[Owner]int{}
+		for _, t := range older {
+			all, of[t.Owner] = all+t.weight, of[t.Owner]+t.weight
+		}
+		if all <= tombstonesBytes {
+			return
+		}
+		most := slices.Max(slices.Collect(maps.Values(of)))
+		t := older[slices.IndexFunc(older, func(t *Sandbox) bool { return of[t.Owner] == most && t.weight > 0 })]
+		strip(t)
+		t.weight = 0
 	}
 }
 

@@ -170,6 +170,24 @@ func (r *roster) remember(p *Process) {
 	}
 }
 
+// size is about what the processes take in memory.
+func (r *roster) size() (n int) {
+	for _, p := range r.Processes() {
+		n += p.Log.size()
+	}
+	return n
+}
+
+// forget lets go of the processes, and of what they wrote, whoever else knows them.
+func (r *roster) forget() {
+	for _, p := range r.Processes() {
+		p.Log.forget()
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.all = nil
+}
+
 // Processes are those that are remembered, the oldest first.
 func (r *roster) Processes() []*Process {
 	r.lock.Lock()

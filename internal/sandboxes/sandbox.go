@@ -50,6 +50,7 @@ type Sandbox struct {
 type ending struct {
 	cause, reason string
 	over          *End // nil: it has not ended
+	weight        int  // about what is kept in memory beside the word of its end; the manager's
 }
 
 // terms are what holds by now.
@@ -175,6 +176,26 @@ func (s *Sandbox) finish() {
 	s.Events.Close(Frame{Type: FrameEnded, Cause: end.Cause, Reason: end.Reason})
 	s.manager.bury(s)
 	close(s.ended)
+}
+
+// weightOf is about what is kept in memory of a sandbox that has ended, beside the word of its end.
+func weightOf(s *Sandbox) int {
+	n := s.Events.size() + s.roster.size()
+	if r := s.Ended().Report; r != nil {
+		n += costOf(r.Violations...) + costOfTraffic(r.Network)
+	}
+	return n
+}
+
+// strip leaves of a sandbox the word of how it ended.
+func strip(s *Sandbox) {
+	s.Events.forget()
+	s.roster.forget()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end := *s.over
+	end.Report = nil
+	s.over = &end
 }
 
 // Close ends the sandbox and everybody inside, and waits until nothing is left.

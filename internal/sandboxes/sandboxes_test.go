@@ -433,3 +433,84 @@ func TestACancelledCreationLeavesNothing(t *testing.T) {
 		t.Errorf("%d are left", n)
 	}
 }
+
+// Who runs much, and writes much, doesn't have the manager keep all of it. How each ended is known, and nobody loses what a neighbour wrote.
+func TestWhatTombstonesKeepIsBounded(t *testing.T) {
+	const each = 1 << 20
+	m := newManager(t, Options{LogBytes: each})
+	r := request()
+	neighbour, err := m.Create(t.Context(), "neighbour", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-start(t, neighbour, nil, "flood").Done
+	neighbour.Close(CauseClosed, "")
+	var mine []*Sandbox
+	for range 2 * tombstonesBytes / each {
+		s := create(t, m, r)
+		<-start(t, s, nil, "flood").Done
+		if s.Close(CauseClosed, "bye").Report == nil {
+			t.Fatal("there is no report for whoever closes it")
+		}
+		mine = append(mine, s)
+	}
+	kept := 0
+	for _, s := range mine {
+		kept += s.roster.size() + s.Events.size()
+		if s.Ended().Reason != "bye" {
+			t.Errorf("%+v", s.Ended())
+		}
+	}
+	if kept > tombstonesBytes+2*each || kept < tombstonesBytes/2 {
+		t.Errorf("%d bytes are kept", kept)
+	}
+	if _, err := mine[0].Process(1); !errors.Is(err, ErrNoProcess) {
+		t.Errorf("the oldest: %v", err)
+	}
+	for _, s := range []*Sandbox{neighbour, mine[len(mine)-1]} {
+		if p, err := s.Process(1); err != nil || p.Log.size() < each/2 {
+			t.Errorf("what was written: %v", err)
+		}
+	}
+}
+
+// A report that is long counts for what is kept of a sandbox's events, and drops nothing that its process wrote.
+func TestLongReportsCount(t *testing.T) {
+	const words = 10 << 10
+	report := &status.Report{Violations: []status.Violation{{What: strings.Repeat("x", words)}}, Network: &status.Traffic{Attempts: []status.Attempt{{Name: strings.Repeat("x", words)}}}}
+	events, own := NewLog(10*words), NewLog(words)
+	for range 100 {
+		events.Append(Frame{Type: FrameExit, Report: report})
+	}
+	if n := len(events.frames); n > 5 {
+		t.Errorf("%d reports are kept", n)
+	}
+	own.Append(Frame{Type: FrameStdout, Data: "hello"})
+	own.Close(Frame{Type: FrameExit, Report: report})
+	if len(own.frames) != 2 {
+		t.Errorf("kept is %+v", own.frames)
+	}
+}
+
+// A sandbox that is there and one that is being built are two, and each counts once.
+func TestASandboxIsNotCountedTwiceWhileItIsTold(t *testing.T) {
+	var m *Manager
+	inner := make(chan error, 1)
+	first := true
+	m = newManager(t, Options{MaxPerOwner: 2, Opened: func(*Sandbox) error {
+		if first {
+			first = false
+			_, err := m.Create(t.Context(), "me", request())
+			inner <- err
+		}
+		return nil
+	}})
+	create(t, m, request())
+	if err := <-inner; err != nil {
+		t.Errorf("the second: %v", err)
+	}
+	var quota *QuotaError
+	if _, err := m.Create(t.Context(), "me", request()); !errors.As(err, &quota) {
+		t.Errorf("a third: %v", err)
+	}
+}
