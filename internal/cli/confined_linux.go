@@ -21,6 +21,7 @@ import (
 	"github.com/confine-run/confine/internal/cli/attached"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/redact"
 	"github.com/confine-run/confine/internal/wasm"
@@ -114,7 +115,14 @@ func forget(signals chan os.Signal, run int64) {
 // confine as it does any program; the runtime would print what its goroutines do, and exit.
 var handleQuit = func() {}
 
+// leastFiles is how many files a process may open that starts a run; with less than that, Go's runtime ends it by a trace of its own.
+const leastFiles = 24
+
 func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
+	var files unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil && files.Cur < leastFiles {
+		return nil, &config.UsageError{Msg: "a run can't be started", Hint: hint.FewDescriptors}
+	}
 	if r.Policy.Isolation == "vm" && !vm.GoesWithout(&r.Policy) {
 		return runMachine(ctx, r, argv, io)
 	}

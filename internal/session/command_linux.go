@@ -1,11 +1,13 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"os/signal"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/serve"
 	"github.com/confine-run/confine/internal/unseen"
@@ -42,7 +45,7 @@ A sandbox that stays, for commands one after another or at once.
   ps ID [--json]          its processes, and what each uses
   logs ID PROCESS [-f]    what a process wrote
   kill ID PROCESS [SIGNAL]
-  list [--json]           all sessions, what each uses, and for a day those that have ended
+  list, ls [--json]       all sessions, what each uses, and for a day those that have ended
   network ID [--json] [--allow-network HOST]… [--deny-network HOST]… …
                           change whom it may reach, by the network options of a run, and print what holds: an option that
                           is given replaces what it was, and connections that aren't allowed any more end
@@ -73,7 +76,7 @@ that workers of a queue hold: "confine session --nats URL help".
 var commands = map[string]func(ctx context.Context, args []string) (int, error){
 	"start": startCommand, "exec": execCommand, "shell": shellCommand, "cp": copyCommand, "ps": psCommand, "logs": logsCommand,
 	"snapshot": snapshotCommand, "restore": restoreCommand, "fork": forkCommand, "teleport": teleportCommand, "diff": diffCommand, "apply": applyCommand,
-	"kill": killCommand, "list": listCommand, "network": networkCommand, "stop": stopCommand, "gc": gcCommand,
+	"kill": killCommand, "list": listCommand, "ls": listCommand, "network": networkCommand, "stop": stopCommand, "gc": gcCommand,
 }
 
 // Main is "confine session" with its arguments. It gives the exit code.
@@ -87,7 +90,7 @@ func Main(args []string, backends func(*config.Policy) backend.Backend) int {
 	}
 	do := commands[args[0]]
 	if do == nil {
-		return fail(&config.UsageError{Msg: fmt.Sprintf("%q is no command of sessions", args[0]), Hint: `"confine session help" lists them`})
+		return fail(&config.UsageError{Msg: fmt.Sprintf("%q is no command of sessions", args[0]), Hint: cmp.Or(hint.DidYouMean(args[0], slices.Sorted(maps.Keys(commands))), `"confine session help" lists them`)})
 	}
 	if len(args) > 1 && (args[1] == "-h" || args[1] == "--help") {
 		fmt.Print(usage)
