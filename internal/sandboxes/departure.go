@@ -24,6 +24,13 @@ type Departure struct {
 // ErrDeparting is the answer of a sandbox that is about to go on elsewhere.
 var ErrDeparting = errors.New("the sandbox is being moved elsewhere, and stands still until that has come to an end")
 
+// ElsewhereError says where a sandbox has arrived, to somebody who has it at another place.
+type ElsewhereError struct{ At string }
+
+func (e *ElsewhereError) Error() string {
+	return "the sandbox goes on at " + e.At + ": what is elsewhere is a second one"
+}
+
 // departing is what of a sandbox is about its departure.
 type departing struct {
 	one  sync.Mutex // at a time
@@ -31,6 +38,7 @@ type departing struct {
 	now  *Departure
 	back func() error // it goes on here
 	used func()
+	at   *string // where it has arrived; guarded by one
 }
 
 // Leaving is what is done with a sandbox that is to go on elsewhere.
@@ -130,13 +138,20 @@ func (l Leaving) Return(token string) error {
 	return errors.Join(err, l.forget(now))
 }
 
-// Arrived ends it: it goes on elsewhere.
+// Arrived ends it: it goes on elsewhere. Who moved it to two places at once is told so by the second.
 func (l Leaving) Arrived(token, where string) error {
 	now, done, err := l.departs(token)
 	if err != nil {
 		return err
 	}
 	defer done()
+	d := &l.s.departing
+	if d.at == nil {
+		d.at = &where
+	}
+	if *d.at != where {
+		return &ElsewhereError{*d.at}
+	}
 	l.s.Close(CauseDeparted, "it goes on at "+where)
 	return l.forget(now)
 }

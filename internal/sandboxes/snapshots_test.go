@@ -284,6 +284,10 @@ func TestADepartureHasOneEnd(t *testing.T) {
 			if first, again := l.Arrived(d.Token, "x"), l.Arrived(d.Token, "x"); first != nil || again != nil || b.Ended() == nil {
 				t.Errorf("%v, %v, %v", first, again, b.Ended())
 			}
+			var elsewhere *sandboxes.ElsewhereError
+			if err := l.Arrived(d.Token, "y"); !errors.As(err, &elsewhere) || elsewhere.At != "x" {
+				t.Errorf("who has it at a second place hears %v", err)
+			}
 			if err := l.Return(d.Token); !errors.Is(err, backend.ErrClosed) {
 				t.Errorf("one that has arrived goes on here: %v", err)
 			}

@@ -82,6 +82,7 @@ func problemOf(err error) *problem {
 	var usage *config.UsageError
 	var wider *config.CeilingError
 	var taken *sandboxes.TakenError
+	var elsewhere *sandboxes.ElsewhereError
 	var quota *sandboxes.QuotaError
 	var unbuilt *backend.BuildError
 	var large *http.MaxBytesError
@@ -111,6 +112,8 @@ func problemOf(err error) *problem {
 		return fail(http.StatusUnprocessableEntity, codePolicy, usage.Msg).hint(usage.Hint)
 	case errors.As(err, &taken):
 		return fail(http.StatusConflict, codeConflict, taken.Error()).hint("end that, or choose another name")
+	case errors.As(err, &elsewhere):
+		return fail(http.StatusConflict, codeConflict, elsewhere.Error()).hint("end one of the two")
 	case errors.As(err, &quota):
 		return fail(http.StatusTooManyRequests, codeQuota, quota.Error()).hint("end some, or wait")
 	case errors.As(err, &unbuilt):

@@ -18,6 +18,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -69,6 +70,9 @@ func Move(ctx context.Context, from *serve.Client, path string, to *serve.Client
 		return nil, err
 	}
 	if err := from.Do(ctx, http.MethodPut, path+"/departure", &serve.Arrival{Token: d.Token, At: where + " as " + made}, nil); err != nil {
+		if refused := (*serve.Error)(nil); errors.As(err, &refused) && refused.Status == http.StatusConflict {
+			return nil, fmt.Errorf("it is at %s as %s, but %w", where, made, err)
+		}
 		return nil, &InDoubtError{err}
 	}
 	if err := at("clean"); err != nil {
