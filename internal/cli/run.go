@@ -31,7 +31,34 @@ func runCommand(s *session, line *Line) (int, error) {
 		return rcUsage, err
 	}
 	s.explicit = line.Ended
+	s.noteUnset(line.Settings)
 	return s.start(r, line.Rest)
+}
+
+// noteUnset tells of a variable that is to be passed, isn't set, and is nearly called as one that is. Others that aren't set may well be meant so.
+func (s *session) noteUnset(settings []config.Setting) {
+	var named, set []string
+	for i := range settings {
+		if settings[i].Option == "env" {
+			named = append(named, settings[i].Values...)
+		}
+	}
+	if named == nil {
+		return
+	}
+	for _, word := range s.Environ {
+		name, _, _ := strings.Cut(word, "=")
+		set = append(set, name)
+	}
+	others := slices.DeleteFunc(slices.Clone(set), func(name string) bool { return slices.Contains(named, name) })
+	for _, name := range named {
+		if strings.ContainsAny(name, "=*") || slices.Contains(set, name) {
+			continue
+		}
+		if near := hint.Mistyped(name, others); near != "" {
+			s.log.advise("--env "+strconv.Quote(name)+": it isn't set, so none is passed", "did you mean "+strconv.Quote(near)+"?")
+		}
+	}
 }
 
 // start runs argv and says how it ended. Where the report and the events go is
