@@ -34,7 +34,7 @@ import (
 func Confined() Engine {
 	handleQuit = linux.DefaultAction(unix.SIGQUIT)
 	return Engine{
-		Run:     runConfined,
+		Run:     startConfined,
 		Ahead:   process.Ahead,
 		Explain: explainPlan,
 		Doctor: func(context.Context) ([]host.Result, error) {
@@ -118,11 +118,15 @@ var handleQuit = func() {}
 // leastFiles is how many files a process may open that starts a run; with less than that, Go's runtime ends it by a trace of its own.
 const leastFiles = 24
 
-func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
+func startConfined(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil && files.Cur < leastFiles {
 		return nil, &config.UsageError{Msg: "a run can't be started", Hint: hint.FewDescriptors}
 	}
+	return runConfined(ctx, r, argv, io)
+}
+
+func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
 	if r.Policy.Isolation == "vm" && !vm.GoesWithout(&r.Policy) {
 		return runMachine(ctx, r, argv, io)
 	}
