@@ -490,6 +490,7 @@ def test_coverage_of_what_ran_inside(pytester: pytest.Pytester, monkeypatch: pyt
     for scope in ("off", *SCOPES):
         result = pytester.runpytest_subprocess(*PLUGIN, f"--confine={scope}", "--cov=mod", "--cov-report=term-missing")
         result.stdout.fnmatch_lines(["mod.py *6 *1 *83%* 7"])
+    for scope in ("off", "test"):  # branches come the same way
         result = pytester.runpytest_subprocess(
             *PLUGIN, f"--confine={scope}", "--cov=mod", "--cov-branch", "--cov-report=term-missing", "-k", "one"
         )
