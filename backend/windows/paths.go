@@ -2,6 +2,7 @@ package windows
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -93,10 +94,5 @@ func batch(path string) bool {
 // batchSafe says whether words reach a script as they are: cmd.exe reads the whole line once more, with a syntax in which quotes don't
 // keep these characters.
 func batchSafe(args []string) bool {
-	for _, a := range args {
-		if strings.ContainsAny(a, "\"%!^&|<>()\r\n\x00") {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(args, func(a string) bool { return strings.ContainsAny(a, "\"%!^&|<>()\r\n\x00") })
 }

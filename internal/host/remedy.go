@@ -2,6 +2,7 @@ package host
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -35,12 +36,7 @@ func denied(_ *Facts, errno syscall.Errno) bool {
 
 func is(errnos ...syscall.Errno) func(*Facts, syscall.Errno) bool {
 	return func(_ *Facts, errno syscall.Errno) bool {
-		for _, e := range errnos {
-			if e == errno {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(errnos, errno)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -189,12 +190,7 @@ func code(err error, codes ...jetstream.ErrorCode) bool {
 	if !errors.As(err, &api) || api.APIError() == nil {
 		return false
 	}
-	for _, c := range codes {
-		if api.APIError().ErrorCode == c {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(codes, api.APIError().ErrorCode)
 }
 
 // Kept is a record as it was read.

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/confine-run/confine/internal/seccomp"
@@ -44,12 +45,7 @@ func (s *Seen) companion(n *notes, network bool) string {
 
 // alreadyRuled: the same but for its reason.
 func alreadyRuled(rules []string, text string) bool {
-	for _, r := range rules {
-		if bare(r) == bare(text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(rules, func(r string) bool { return bare(r) == bare(text) })
 }
 
 // bare is a rule without its name and its reason.

@@ -1,5 +1,7 @@
 package picture
 
+import "slices"
+
 // series is a figure over time, in columns of one width. Where nothing is known there is a gap, and not zero.
 type series struct {
 	top, part []float64 // by column; part is a part of top, or nil
@@ -114,10 +116,5 @@ func (s *series) highest() (most float64) {
 }
 
 func (s *series) any() bool {
-	for _, k := range s.known {
-		if k {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.known, true)
 }

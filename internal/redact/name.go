@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // isName: what could stand before = in an option or an assignment.
 func isName(s string) bool {
@@ -41,10 +44,5 @@ func isSecretName(name string) bool {
 }
 
 func contains(s string, parts []string) bool {
-	for _, p := range parts {
-		if strings.Contains(s, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
 }
