@@ -359,6 +359,9 @@ def test_sections_and_skips_and_subtests(item: pytest.Item) -> None:
         with pytest.raises(_sandbox.Broken):
             _reports.rebuilt(item, {**base, "longrepr": longrepr})
     assert _reports.rebuilt(item, {**base, "wasxfail": "why"}).wasxfail == "why"
+    said = [["Captured\x1b[2J\n", "\x1b[1mtext"], ["Denied by confine", "nothing"]]
+    report = _reports.rebuilt(item, {**base, "longrepr": ["file", 3, "why"], "sections": said})
+    assert report.sections == [("Captured\\x1b[2J\\n", "\x1b[1mtext")]
     many = [["name", "text"]] * 10_001
     with pytest.raises(_sandbox.Broken):
         _reports.rebuilt(item, {**base, "sections": many})

@@ -270,7 +270,7 @@ class Host:
                 status, reason = _cause(box)
             output = _FRAME.sub("", _words(box)).strip()
             if output:
-                sections.append(("Captured output of the sandbox", output))
+                sections.append((_reports.OUTPUT, output))
         if status == "BROKEN":
             reports.clear()  # nor is what came before
         # Of a test with subtests, these have reports of their own.
@@ -298,7 +298,7 @@ class Host:
         if box is not None:
             denials, box.denials = [_told(denial) for denial in box.denials], []
         if denials:
-            sections = [("Denied by confine", "\n".join(denials)), *sections]
+            sections = [(_reports.DENIED, "\n".join(denials)), *sections]
         if not sections and not any(report.user_properties for report in reports):
             return
         properties = [entry for report in reports for entry in report.user_properties if entry[0] in ("confine_status", "confine_reason")]

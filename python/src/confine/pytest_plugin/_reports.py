@@ -12,11 +12,12 @@ import pytest
 
 from ._sandbox import Broken
 
-__all__ = ["PROPERTIES", "complete", "failed", "passed_teardown", "rebuilt", "rerun", "twice", "visible"]
+__all__ = ["DENIED", "OUTPUT", "PROPERTIES", "complete", "failed", "passed_teardown", "rebuilt", "rerun", "twice", "visible"]
 
 _PHASES = ("setup", "call", "teardown")
 #: Properties that say how a test ended in the eyes of confine.
 PROPERTIES = ("confine_status", "confine_reason", "confine_denied")
+DENIED, OUTPUT = "Denied by confine", "Captured output of the sandbox"
 # "rerun" is pytest-rerunfailures's.
 _OUTCOMES = ("passed", "failed", "skipped", "rerun")
 _STYLES = ("long", "short", "line", "no", "native", "value", "auto")
@@ -35,8 +36,10 @@ def rebuilt(item: pytest.Item, data: Any) -> pytest.TestReport:
         "when": data["when"],
         "outcome": data["outcome"],
         "longrepr": _longrepr(data.get("longrepr")),
-        "sections": [(_text(name), _text(content)) for name, content in _pairs(data.get("sections"))],
-        # pytest writes names into junit.xml as they are. Ours are not for a test to say.
+        # pytest writes names into junit.xml as they are, and onto the terminal. Ours are not for a test to say.
+        "sections": [
+            (visible(_text(name)), _text(content)) for name, content in _pairs(data.get("sections")) if name not in (DENIED, OUTPUT)
+        ],
         "user_properties": [
             (visible(_text(name)), _scalar(value)) for name, value in _pairs(data.get("user_properties")) if name not in PROPERTIES
         ],
@@ -196,7 +199,7 @@ def _longrepr(value: Any) -> Any:
         "reprcrash": _crash(value.get("reprcrash")),
         "reprtraceback": _traceback(value.get("reprtraceback")),
         # A section ends with a line of a character.
-        "sections": [(_text(name), _text(content), _text(sep)[:1] or "-") for name, content, sep in sections],
+        "sections": [(visible(_text(name)), _text(content), visible(_text(sep))[:1] or "-") for name, content, sep in sections],
         "chain": chain,
     }
 
