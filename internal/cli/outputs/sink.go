@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/confine-run/confine/internal/config"
 )
@@ -38,7 +41,12 @@ type Sink struct {
 	events *os.File // opened by openEvents
 	fd     int      // the inherited descriptor
 	size   int64    // written so far
+	// patience is how long whoever reads the descriptor may take nothing of a report.
+	patience time.Duration
 }
+
+// reportPatience: the command can make a report longer than a pipe, and who waits for confine's end before he reads would wait for ever.
+const reportPatience = 30 * time.Second
 
 // sinkMode: a report says what the command line was.
 const sinkMode = 0o600
@@ -106,7 +114,7 @@ func (s *Sink) openFile() (err error) {
 // open finds the place: an inherited descriptor that can be written to, or a
 // directory and what stands in it under the name.
 func open(option, spec string, real RealDir) (*Sink, error) {
-	s := &Sink{option: option, spec: spec}
+	s := &Sink{option: option, spec: spec, patience: reportPatience}
 	if digits, ok := strings.CutPrefix(spec, "fd:"); ok {
 		n, err := strconv.ParseUint(digits, 10, 31)
 		if err != nil || strconv.FormatUint(n, 10) != digits {
@@ -215,7 +223,7 @@ func (s *Sink) create() (f *os.File, name string, err error) {
 // Put writes the whole of b under the final name, or to the descriptor.
 func (s *Sink) Put(b []byte) error {
 	if !s.IsFile() {
-		return s.write(b)
+		return s.give(b)
 	}
 	f, name, err := s.create()
 	if err != nil {
@@ -231,6 +239,36 @@ func (s *Sink) Put(b []byte) error {
 	}
 	return s.unchanged(f, int64(len(b)))
 }
+
+// give writes to the descriptor as long as somebody takes something.
+func (s *Sink) give(b []byte) error {
+	widen(s.fd, len(b))
+	var taken atomic.Int64
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for part := range slices.Chunk(b, 4<<10) {
+			if err = s.write(part); err != nil {
+				break
+			}
+			taken.Add(1)
+		}
+		done <- err
+	}()
+	for {
+		before := taken.Load()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(s.patience):
+			if taken.Load() == before {
+				return s.failed("", errUnread)
+			}
+		}
+	}
+}
+
+var errUnread = errors.New("nobody reads it: the rest is lost")
 
 // write appends to the events, or to the descriptor.
 func (s *Sink) write(b []byte) (err error) {

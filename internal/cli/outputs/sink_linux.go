@@ -22,3 +22,11 @@ func openDir(dir string) (*os.Root, error) {
 	defer unix.Close(at)
 	return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(at))
 }
+
+// widen has a pipe hold so much, if it can, before anybody reads.
+func widen(fd, size int) {
+	const most = 1 << 20 // what fs.pipe-max-size lets anybody have
+	if now, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0); err == nil && now < size {
+		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, min(size, most))
+	}
+}

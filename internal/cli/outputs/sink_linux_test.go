@@ -1,14 +1,16 @@
 package outputs
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
-
-	"golang.org/x/sys/unix"
+	"time"
 
 	"github.com/confine-run/confine/internal/must"
+	"golang.org/x/sys/unix"
 )
 
 // asIs is for names that lead through no link.
@@ -34,6 +36,27 @@ func TestALinkThatComesTooLateIsNotFollowed(t *testing.T) {
 		}
 		if found, err := filepath.Glob("elsewhere/*/*"); err != nil || found != nil {
 			t.Errorf("%q, %v", found, err)
+		}
+	}
+}
+
+// A command can make a report longer than a pipe, and the caller may read only when confine has ended.
+func TestAReportThatNobodyReadsYet(t *testing.T) {
+	for size, whole := range map[int]bool{500_000: true, 3 << 20: false} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		s := &Sink{option: "--report", spec: "fd:3", fd: int(w.Fd()), patience: 100 * time.Millisecond}
+		if err := s.Put(bytes.Repeat([]byte("x"), size)); whole != (err == nil) || !whole && !errors.Is(err, errUnread) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		if whole {
+			w.Close()
+			if b, err := io.ReadAll(r); len(b) != size {
+				t.Errorf("%d bytes of %d, %v", len(b), size, err)
+			}
 		}
 	}
 }
