@@ -182,7 +182,7 @@ func TestOCIOfAPod(t *testing.T) {
 		return object{"type": kind, "path": fmt.Sprint("/proc/", pid, "/ns/", kind[:3])}
 	}
 	own := []string{"rbind", "rprivate", "rw"}
-	out, code := s.oci(t, "run", "-b", s.bundle(t, "id -u; cat /var/run/secrets/x/token; head -c1 /proc/interrupts; ip link | grep -c ^[0-9]; echo the end >/dev/termination-log", func(c object) {
+	out, code := s.oci(t, "run", "-b", s.bundle(t, "id -u; cat /var/run/secrets/x/token; head -c1 /proc/interrupts 2>&1; ip link | grep -c ^[0-9]; echo the end >/dev/termination-log", func(c object) {
 		p := c["process"].(object)
 		p["user"], p["oomScoreAdj"], p["noNewPrivileges"], p["capabilities"] = object{"uid": 1000, "gid": 1000, "additionalGids": []int{1000}}, 1000, true, object{}
 		c["annotations"] = object{"io.kubernetes.cri.container-type": "container"}
