@@ -5,7 +5,9 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -99,6 +101,9 @@ func (kernel) Sockets() (list []Socket, err error) {
 	return list, err
 }
 
+// rooms are for the files of /proc.
+var rooms = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
 func (kernel) ReadFile(name string, limit int) (string, error) {
 	// O_NONBLOCK: a FIFO of that name must not hold us.
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
@@ -116,11 +121,15 @@ func (kernel) ReadFile(name string, limit int) (string, error) {
 	if st.Size > int64(limit) {
 		return "", unix.EFBIG
 	}
-	size := min(limit, 32<<10) // of what doesn't say
+	var buf []byte
+	text := func(got int) string { return unsafe.String(unsafe.SliceData(buf), got) } // which nobody writes any more
 	if st.Size > 0 {
-		size = int(st.Size)
+		buf = make([]byte, st.Size+1)
+	} else { // it doesn't say
+		room := rooms.Get().(*[32 << 10]byte)
+		defer rooms.Put(room)
+		buf, text = room[:min(limit+1, len(room))], func(got int) string { return string(buf[:got]) }
 	}
-	buf := make([]byte, size+1)
 	got := 0
 	for got <= limit {
 		if got == len(buf) {
@@ -134,10 +143,10 @@ func (kernel) ReadFile(name string, limit int) (string, error) {
 			return "", err
 		}
 		if n == 0 {
-			return string(buf[:got]), nil
+			return text(got), nil
 		}
 		if got += n; got == int(st.Size) {
-			return string(buf[:got]), nil
+			return text(got), nil
 		}
 	}
 	return "", unix.EFBIG // it grows

@@ -2,6 +2,7 @@ package linux
 
 import (
 	"encoding/binary"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,9 @@ func Netlink(protocol int, messages string, acks int) error {
 	})
 }
 
+// rooms are for answers, of which the kernel never fills more.
+var rooms = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
 // exchange sends a request and gives take each datagram of the answer, until it has all. With MSG_DONTWAIT
 // what isn't there yet never comes: the kernel has answered before sendto returns, but for a dump.
 func exchange(protocol int, request []byte, flags int, take func(answer []byte) (done bool, err error)) error {
@@ -31,7 +35,9 @@ func exchange(protocol int, request []byte, flags int, take func(answer []byte) 
 	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil || take == nil {
 		return err
 	}
-	buf := make([]byte, 32<<10) // the kernel never fills more of one
+	room := rooms.Get().(*[32 << 10]byte)
+	defer rooms.Put(room)
+	buf := room[:]
 	for done := false; !done; {
 		n, _, err := unix.Recvfrom(fd, buf, flags)
 		if err == unix.EINTR {

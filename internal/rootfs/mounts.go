@@ -22,7 +22,8 @@ func rootOf(v *view.View) (m handoff.Mount) {
 // what shows something before what restricts it. Directories on the way to a
 // mount point need no entry.
 func mounts(v *view.View) []handoff.Mount {
-	all := make([]handoff.Mount, 0, len(v.Grants)+len(v.Made)+len(v.Links)+len(v.Hidden)+len(v.Protected))
+	const others = 8 // that a compiler may add, such as the run's cgroup
+	all := make([]handoff.Mount, 0, len(v.Grants)+len(v.Made)+len(v.Links)+len(v.Instead)+len(v.InsteadLinks)+len(v.Absent)+len(v.Hidden)+len(v.Protected)+others)
 	var over *view.Grant
 	for i := range v.Grants {
 		g := &v.Grants[i]
