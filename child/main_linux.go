@@ -18,16 +18,37 @@ const Word = "__child"
 // sock is where the supervisor put the socket.
 const sock = 3
 
-// The thread that packages are initialised on is the group's leader. What a __child sets of a thread,
-// and what the kernel sends to one, is about that. Whether this is one, only main can tell.
+// The thread that packages are initialised on is the group's leader. What a __child sets of a thread, and what the kernel sends
+// to one, is about that. An init begins here already: packages that it has no use for needn't be initialised, and the runtime
+// keeps this thread for it without another one that makes threads. A guard has hooks, which main sets.
 func init() {
-	if unix.Getpid() == 1 {
-		runtime.LockOSThread()
+	if unix.Getpid() != 1 {
+		return
 	}
+	if early && calledAs(childLine) {
+		linux.GrowStack()
+		Main()
+	}
+	runtime.LockOSThread()
 }
 
 // Called says whether this is the command line of a child. Main looks further.
 func Called(argv []string) bool { return len(argv) == 2 && argv[1] == Word }
+
+// childLine is how the supervisor calls it.
+const childLine = "confine\x00" + Word + "\x00"
+
+// calledAs says whether this is our command line, which package os would give later. Where there is no /proc, main finds out.
+func calledAs(line string) bool {
+	fd, err := unix.Open("/proc/self/cmdline", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var text [len(childLine) + 1]byte
+	n, err := unix.Read(fd, text[:])
+	return err == nil && string(text[:n]) == line
+}
 
 // NotCalled lets go of main's thread in a process that is no child.
 func NotCalled() {
@@ -97,15 +118,6 @@ func (s *state) receive() string {
 	}
 	s.root = root.New(s.box, &s.out, stack, renew, s.awaitBounds)
 	return ""
-}
-
-// Uninitialised ends a child whose program has not called confine.Init, and would go on to
-// start another run instead.
-func Uninitialised() {
-	m := handoff.SetupError{Step: "start", Op: "this program has to call confine.Init first thing in main"}
-	_, _, _ = linux.ReceiveFrame(sock) // before it, the outside still writes this process's maps
-	_ = linux.SendFrame(sock, handoff.Encode(&m))
-	exit(125)
 }
 
 // refuse ends a child that nobody planned, typed by hand for example.

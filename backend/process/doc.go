@@ -6,7 +6,7 @@
 // One run, in the order in which it happens. The words on the left are functions.
 //
 //	main.entry, cli.Begin     the first instruction: begins a child, if this looks like a run (linux.First), and then the Go runtime
-//	main.main                 is this process the inside of a run (Init), or the command line?
+//	main.main                 is this process the guard of a run (Init), or the command line? An init never gets here: child's own init is its main
 //	cli.Main                  words and files → config.Resolve → Policy
 //	cli.runConfined           connects streams, terminal and signals
 //	Execute, carryOut         unpacks an image; then, from the highest tier down:

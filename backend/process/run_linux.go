@@ -14,6 +14,7 @@ import (
 	"github.com/confine-run/confine/internal/handoff"
 	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor"
 	"github.com/confine-run/confine/supervisor/cgroup"
@@ -24,7 +25,8 @@ import (
 // call it first thing in main, because the inside of a run is the same binary,
 // started again.
 func Init() {
-	growStack(false)
+	initialised = true
+	linux.GrowStack()
 	if inside() {
 		child.Sweep, child.Tidy = supervisor.SweepBelow, supervisor.RemoveTemp
 		runtime.LockOSThread()
@@ -34,21 +36,10 @@ func Init() {
 	host.ProbeMain() // NewPlan asks what the host can do in throw-away processes, too
 }
 
-// growStack makes a goroutine's stack large enough for what a run does. The runtime doubles a stack whenever it is full, and
-// each time copies it frame by frame, so it is called where the stack is short.
-//
-//go:noinline
-func growStack(use bool) byte {
-	if use { // never: what isn't used isn't cleared
-		var room [24 << 10]byte
-		fill(&room)
-		return room[len(Name)]
-	}
-	return 0
-}
+// initialised says whether Init was called.
+var initialised bool
 
-//go:noinline
-func fill(room *[24 << 10]byte) { room[0]++ }
+const uninitialised = "this program has to call confine.Init first thing in main"
 
 // inside says whether this process was started as the inside of a run.
 func inside() bool { return child.Called(os.Args) }
@@ -90,8 +81,9 @@ type set struct {
 // carryOut has done, on the highest tier that the host gives, what a plan is made for. A report of nil is one that
 // will come later.
 func carryOut(ctx context.Context, policy *config.Policy, command *Command, io supervisor.Options, planned func(*Plan), do func(*set) *status.Report) (*status.Report, error) {
-	if inside() {
-		child.Uninitialised()
+	if !initialised {
+		l := backend.Asked(policy)
+		return backend.Unbuilt(Name, &status.SetupError{Step: "start", Op: uninitialised, Error: uninitialised}, l, specOf(policy, command)), nil
 	}
 	own := *command // the caller's may be used again, in another directory
 	command = &own
@@ -172,7 +164,7 @@ func prepare(begin *startupSignals, policy *config.Policy, command *Command, io 
 	defer close(made)                                   // for a plan that nobody waits for
 	defer time.AfterFunc(slowPlan, begin.listen).Stop() // else when the child has all that it needs
 	go func() {
-		growStack(false)
+		linux.GrowStack()
 		own := *command // the caller has it when this one is left
 		p, err := newPlan(policy, &own, func(p *Plan) groups { boxes <- p; return <-made }, g, why)
 		plans <- madePlan{p, err}
