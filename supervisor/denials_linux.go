@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/denials"
@@ -41,15 +42,19 @@ type refusals struct {
 }
 
 // heed begins to answer the calls that the filter denies. Those of the first moments
-// have waited for it. target is the process's number, and gone is closed at its end.
-func (r *refusals) heed(t *started, target int, at time.Time, gone <-chan struct{}) {
+// have waited for it. gone is closed at the end of the target.
+func (r *refusals) heed(t *started, at time.Time, gone <-chan struct{}) {
 	r.started = at
 	r.keepFiles()
 	if t.NoListener != 0 {
 		r.unheard(unix.Errno(t.NoListener))
 	}
+	over, target := t.listener >= 0 && !r.box.plan.Files.Any() && nobodyUnder(t.listener), 0
+	if r.audit != nil || !over && t.listener >= 0 { // else nobody asks for its number, which takes a fortieth of a short process's time
+		target = linux.PIDOf(t.pidfd)
+	}
 	r.readAudit(target)
-	if t.listener >= 0 && !r.box.plan.Files.Any() && nobodyUnder(t.listener) {
+	if over {
 		_ = unix.Close(t.listener)
 		return
 	}

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/handoff"
-	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/tree"
@@ -161,7 +160,7 @@ func (j *job) hearStarted(t *started) {
 			j.broken(err)
 		}
 	}
-	j.refused.heed(t, linux.PIDOf(t.pidfd), j.started, j.gone)
+	j.refused.heed(t, j.started, j.gone)
 	j.out.Told = t.listener >= 0
 	j.number = j.watch.Started(int(t.PID), t.pidfd, j.child.bare)
 	for _, n := range j.early {
