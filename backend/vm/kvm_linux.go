@@ -76,6 +76,8 @@ var emulatedWords = strings.Join([]string{
 	"mitigations=off",            // these CPUs run nothing ahead of time that could tell anything
 	"no_timer_check",             // on a busy host the timer's interrupts come late, and the kernel panics for it
 	"highres=off",                // timers go by the kernel's ticks
+	"tsc=nowatchdog",             // the counter is the host's, and a busy host lets the device that it would be held against come late
+	"noautogroup",                // nobody is at a desk
 	"nowatchdog",                 // a CPU that stands still is one that the host had no time for
 	"lsm=landlock,yama",          // the others have no policy in a guest
 	"transparent_hugepage=never", // what is cleared is written down, and copied
