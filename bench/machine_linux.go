@@ -94,15 +94,15 @@ func machine(b *bench) ([]peer, error) {
 			return r, err
 		}}
 	}
-	pool, err := confine.NewPool(ctx, policy, confine.PoolOptions{Min: 1, Max: 1})
+	pool, err := confine.NewPool(ctx, policy, confine.PoolOptions{Min: 2, Max: 2})
 	if err != nil {
 		return nil, err
 	}
 	b.undo = append(b.undo, pool.Close)
 	claim := timed(machinePool, func() (*confine.Sandbox, error) { return pool.Open(ctx) }, runs)
 	parked := peer{claim.name, func() (reading, error) {
-		for pool.Stats().Ready == 0 {
-			time.Sleep(time.Millisecond)
+		if err := full(readyOf(pool), 2); err != nil {
+			return reading{}, err
 		}
 		return claim.take()
 	}}

@@ -103,7 +103,7 @@ var measurements = []measurement{
 	{"fork", "A sandbox with 1 GiB in 64 files of its private /tmp is forked, until the fork stands; beside it one without files, and an open. Each is closed before the next. After a fork the init of another starts ahead: the one with 1 GiB has it, and the open, which comes after that.", "ms", opened, 30, (*bench).forks,
 		[]aim{{"fork of a sandbox with 1 GiB of files", "≤ 5 ms", forked, itself, atMost(5), ""}}},
 	{"machine", "A machine of 512 MiB on emulated CPUs (`VMKERNEL` names its kernel): from fork to exit of `confine`, with `/bin/true` in it; beside it QEMU alone with the same kernel and a Go program as its first, which ends the machine at once. " +
-		"A restore is by package confine, from a snapshot on the disk up to the end of `/bin/true`; a fork until it answers; a claim from a pool finds one parked.", "ms", plainQEMU, 7, machine,
+		"A restore is by package confine, from a snapshot on the disk up to the end of `/bin/true`; a fork until it answers; a claim is of one of two that are parked.", "ms", plainQEMU, 7, machine,
 		[]aim{{"a machine up to the first command's end", "≤ 1.3 × plain QEMU to a Go init", machineBoot, times, atMost(1.3), ""},
 			{"a restore to the first command's end", "≤ 150 ms", machineBack, itself, atMost(150), ""},
 			{"a claim from a pool of machines, to the first command's end", "≤ 150 ms", machinePool, itself, atMost(150), ""},

@@ -162,7 +162,8 @@ func (p *Pool) build(now planned) {
 	case <-p.ctx.Done():
 		return
 	}
-	giveWay(p.ctx, p.patience())
+	giveWay(p.ctx, max(quiet, p.template.took/5), p.patience())
+	from := time.Now()
 	ctx, end := context.WithCancel(context.Background()) // whoever claims it may outlive the pool
 	stop := context.AfterFunc(p.ctx, end)
 	s := &parked{key: now.key, end: end}
@@ -171,6 +172,7 @@ func (p *Pool) build(now planned) {
 		err = prove(ctx, box)
 	}
 	s.since = time.Now()
+	p.template.took = s.since.Sub(from)
 	ready := stop() && failed == nil && err == nil
 	p.mu.Lock()
 	switch {
@@ -192,6 +194,7 @@ type template struct {
 	key  key
 	snap backend.Snapshot // nil: there is none
 	made time.Time
+	took time.Duration // the last that was built
 }
 
 // templateAge is how long one may be used: what it has in memory of the host's files gets old.
@@ -237,11 +240,11 @@ func (t *template) drop() {
 	t.snap = nil
 }
 
-// patience is how long the builder gives way to claims: the more are left, the longer.
+// patience is how long the builder gives way to claims: the more are left, and the longer it would be in their way, the longer.
 func (p *Pool) patience() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return patience * time.Duration(len(p.parked)) / time.Duration(max(p.want, 1))
+	return max(patience, p.template.took/2) * time.Duration(len(p.parked)) / time.Duration(max(p.want, 1))
 }
 
 // prove waits for a sandbox to show that it is ready.
@@ -301,14 +304,14 @@ func serve() (done func()) {
 	}
 }
 
-// giveWay waits for a moment without a claim, but not longer than so.
-func giveWay(ctx context.Context, patience time.Duration) {
+// giveWay waits for so long a moment without a claim, but not longer than patience.
+func giveWay(ctx context.Context, quiet, patience time.Duration) {
 	for until := time.Now().Add(patience); time.Now().Before(until) && ctx.Err() == nil; {
 		rest := quiet - (time.Since(began) - time.Duration(served.Load()))
 		if serving.Load() == 0 && rest < 0 {
 			return
 		}
-		time.Sleep(max(rest, quiet/3))
+		time.Sleep(max(min(rest, time.Until(until)), quiet/3))
 	}
 }
 
@@ -318,6 +321,6 @@ func teardown(end func()) {
 	defer unended.Add(-1)
 	teardowns <- struct{}{}
 	defer func() { <-teardowns }()
-	giveWay(context.Background(), patience/time.Duration(n*n))
+	giveWay(context.Background(), quiet, patience/time.Duration(n*n))
 	end()
 }

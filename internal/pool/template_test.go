@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
@@ -56,4 +57,19 @@ func TestAPoolOfMachinesBootsOne(t *testing.T) {
 	m.set(func() { m.state = "other" })
 	eventually(t, "they are others", func() bool { return m.first.Load() == 2 && m.restored.Load() >= 6 })
 	ready(t, p, 3)
+}
+
+// What a builder would be in the way of, it lets go by for the longer the more it takes to build, as long as something is left.
+func TestTheBuilderOfMachinesGivesWayForLonger(t *testing.T) {
+	short, long := &Pool{demand: demand{want: 2}}, &Pool{demand: demand{want: 2}}
+	long.template.took = 10 * time.Second
+	for _, p := range []*Pool{short, long} {
+		if got := p.patience(); got != 0 {
+			t.Errorf("with nothing left: %v", got)
+		}
+		p.parked = []*parked{{}}
+	}
+	if a, b := short.patience(), long.patience(); a != patience/2 || b != 10*time.Second/4 {
+		t.Errorf("%v, and where it takes long %v", a, b)
+	}
 }
