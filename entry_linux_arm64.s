@@ -8,7 +8,5 @@ TEXT ·entry(SB),NOSPLIT|NOFRAME,$0
 	MOVD	·begin(SB), R26
 	MOVD	(R26), R1
 	CALL	(R1)
-	MOVD	RSP, R1
-	ADD	$16384, R1
-	MOVD	R1, RSP
+	MOVD	R0, RSP
 	JMP	_rt0_arm64_linux(SB)

@@ -337,7 +337,7 @@ func (b *box) beginWatch(x *built) {
 
 // makeRoom lets more goroutines run at once than there are cores. On a busy host those that run wait for
 // a turn of the kernel's, and the watchdog, whose thread may come before all others, would wait for them.
-func makeRoom() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 6) }
+func makeRoom() { runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), runtime.NumCPU()) + 6) }
 
 // kill ends everybody for a cause that is about all of them: a run's process first, which may tell of its end, and a
 // sandbox for many at once, whoever is in it.

@@ -32,6 +32,7 @@ import (
 
 // Confined is the engine that really runs things.
 func Confined() Engine {
+	supervisor.First.Settle()
 	handleQuit = linux.DefaultAction(unix.SIGQUIT)
 	return Engine{
 		Run:     startConfined,
@@ -47,11 +48,11 @@ func Confined() Engine {
 }
 
 // Begin has the child of a run begin before the Go runtime of this process does. It is for the first instruction, with the
-// stack as the kernel has made it.
+// stack as the kernel has made it, and gives the one to go on with.
 //
 //go:norace
 //go:nosplit
-func Begin(stack unsafe.Pointer) { supervisor.First.Begin(stack, runs(stack)) }
+func Begin(stack unsafe.Pointer) unsafe.Pointer { return supervisor.First.Begin(stack, runs(stack)) }
 
 // runs says by the first word whether main begins a child ahead of what the rest says. The table of commands is there already,
 // being constants. The words of processes that confine starts of itself begin with __; a command of such a name starts later.

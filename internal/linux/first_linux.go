@@ -1,6 +1,9 @@
 package linux
 
 import (
+	"runtime"
+	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +20,8 @@ type First struct {
 
 	pid               uintptr
 	pidfd, sock, told int32
+
+	one bool // the runtime of this process has one processor
 }
 
 // roomBelow is how much Begin uses of the stack below its own.
@@ -29,11 +34,11 @@ const FirstSock, ProgramFD = 3, 4
 
 // Begin makes the process, if it is wanted, and sets the slack of this one. It is for the first instruction, with the stack as
 // the kernel has made it and room below. Nothing is initialised yet but what the linker wrote, so nothing here may grow a stack,
-// allocate, or need a goroutine.
+// allocate, or need a goroutine. The runtime goes on with the stack that it gives.
 //
 //go:norace
 //go:nosplit
-func (f *First) Begin(sp unsafe.Pointer, wanted bool) {
+func (f *First) Begin(sp unsafe.Pointer, wanted bool) unsafe.Pointer {
 	var pair, pipe [2]int32 // there can be none when pipe[1] is 0
 	if wanted && call(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0, uintptr(unsafe.Pointer(&pair))) == 0 {
 		call(unix.SYS_PIPE2, uintptr(unsafe.Pointer(&pipe)), unix.O_CLOEXEC, 0, 0)
@@ -52,7 +57,69 @@ func (f *First) Begin(sp unsafe.Pointer, wanted bool) {
 		}
 	}
 	call(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, f.Slack, 0, 0)
+	if wanted {
+		return f.oneProcessor(sp)
+	}
+	return sp
 }
+
+// oneProcessor gives a stack like this one, below it, with a variable that has the runtime begin with one processor, unless the caller says how many. The other
+// CPUs have the child to run meanwhile, and a second thread of the runtime's would just be in the way of the first.
+//
+//go:norace
+//go:nosplit
+func (f *First) oneProcessor(sp unsafe.Pointer) unsafe.Pointer {
+	const word, apart = unsafe.Sizeof(sp), 128 // the latter for the thread-local storage of entry
+	end := *(*uintptr)(sp) + 2                 // the number of arguments, they, and a zero; then there are variables up to a zero
+	for ; at(sp, end) != 0; end++ {
+		if beginsWith(*(*unsafe.Pointer)(unsafe.Add(sp, end*word)), maxProcs) {
+			return sp
+		}
+	}
+	all := end + 1
+	for ; at(sp, all) != 0; all += 2 { // what the kernel tells, in pairs
+	}
+	all += 2
+	size := (all + 2) * word &^ 15
+	if size > roomBelow-apart {
+		return sp
+	}
+	to := unsafe.Add(sp, -int(size)-apart)
+	for i := uintptr(0); i < end; i++ {
+		*(*uintptr)(unsafe.Add(to, i*word)) = at(sp, i)
+	}
+	*(*uintptr)(unsafe.Add(to, end*word)) = address(maxProcs + "1\x00")
+	for i := end; i < all; i++ {
+		*(*uintptr)(unsafe.Add(to, (i+1)*word)) = at(sp, i)
+	}
+	f.one = true
+	return to
+}
+
+const maxProcs = "GOMAXPROCS="
+
+//go:norace
+//go:nosplit
+func at(sp unsafe.Pointer, i uintptr) uintptr {
+	return *(*uintptr)(unsafe.Add(sp, i*unsafe.Sizeof(i)))
+}
+
+// Settle is for main: nobody else sees the variable, and a process that goes on has its processors.
+func (f *First) Settle() {
+	if !f.one {
+		return
+	}
+	f.one = false
+	_ = syscall.Unsetenv(maxProcs[:len(maxProcs)-1])
+	time.AfterFunc(goesOn, func() {
+		if runtime.GOMAXPROCS(0) == 1 {
+			runtime.SetDefaultGOMAXPROCS()
+		}
+	})
+}
+
+// goesOn is longer than a process takes that has one short command run.
+const goesOn = 10 * time.Millisecond
 
 // clone makes the process in the namespaces that it has to begin in. The others it makes itself, beside this one: that takes
 // longer than all of this.
@@ -240,12 +307,18 @@ func FirstArgumentIs(sp unsafe.Pointer, word string, begins bool) bool {
 		return false
 	}
 	arg := *(*unsafe.Pointer)(unsafe.Add(sp, 2*unsafe.Sizeof(sp)))
+	return beginsWith(arg, word) && (begins || *(*byte)(unsafe.Add(arg, len(word))) == 0)
+}
+
+//go:norace
+//go:nosplit
+func beginsWith(text unsafe.Pointer, word string) bool {
 	for i := 0; i < len(word); i++ {
-		if *(*byte)(unsafe.Add(arg, i)) != *(*byte)(unsafe.Add(unsafe.Pointer(unsafe.StringData(word)), i)) {
+		if *(*byte)(unsafe.Add(text, i)) != *(*byte)(unsafe.Add(unsafe.Pointer(unsafe.StringData(word)), i)) {
 			return false
 		}
 	}
-	return begins || *(*byte)(unsafe.Add(arg, len(word))) == 0
+	return true
 }
 
 // Take hands the process over, once, to who then waits for it by FirstBegun. pid is 0 when there is none.
