@@ -25,8 +25,7 @@ type tool struct {
 }
 
 // TestMigration tries the five tasks of docs/MIGRATION.md with confine and with what people come from: what it says of them there is so.
-func TestMigration(t *testing.T) {
-	t.Parallel()
+func TestMigration(t *testing.T) { // not beside another that uses podman: the two have one state in /run
 	tools := []tool{
 		{name: "confine", needs: []string{"userns"}, tasks: "offline limits project host verdict"},
 		{name: "bubblewrap", needs: []string{"userns", "program:bwrap", "program:timeout", "program:prlimit"}, tasks: "offline limits project verdict"},

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,12 +16,23 @@ import (
 	"github.com/confine-run/confine/internal/must"
 )
 
+// measure are scripts that hold what ends in time to a figure, with nobody beside them.
+var measure = []string{"testdata/limits_memory_fast_growth.txtar"}
+
+func TestScriptsThatMeasure(t *testing.T) { runScripts(t, measure) }
+
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	all, err := filepath.Glob("testdata/*.txtar")
+	must.Do(t, err)
+	runScripts(t, slices.DeleteFunc(all, func(name string) bool { return slices.Contains(measure, name) }))
+}
+
+func runScripts(t *testing.T, files []string) {
 	work := filepath.Join(scene.dir, "work")
 	must.Do(t, os.MkdirAll(work, 0o755))
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Files:               files,
 		WorkdirRoot:         work,
 		Setup:               prepare,
 		Condition:           condition,

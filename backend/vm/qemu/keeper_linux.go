@@ -55,8 +55,9 @@ func Main(args []string) {
 		_ = k.qemu.Process.Kill() // the host is gone
 	}()
 	err := k.qemu.Wait()
-	if <-k.begun; k.failed.Load() {
-		fail(errors.New("QEMU ended before the machine began"))
+	<-k.begun
+	if why := k.failed.Load(); why != nil { // the host was told, and may hear of this end before
+		fail(fmt.Errorf("QEMU ended before the machine began: %w", *why))
 	}
 	if why := k.why.Load(); why != nil {
 		fail(*why)
@@ -87,7 +88,7 @@ type parent struct {
 	port   *os.File              // its files
 	why    atomic.Pointer[error] // QEMU is ended for
 	begun  chan struct{}         // closed when the host has heard whether the CPUs go
-	failed atomic.Bool           // they don't
+	failed atomic.Pointer[error] // why they don't
 }
 
 // broken ends QEMU for what it said. One that says no more has ended, or does soon.
@@ -212,7 +213,10 @@ func (k *parent) obey(m *keeper.Machine) {
 	go func() { _ = k.files.Serve(k.port) }()
 	begins := sync.OnceFunc(func() {
 		k.answer(err)
-		k.failed.Store(err != nil)
+		if err != nil {
+			why := err
+			k.failed.Store(&why)
+		}
 		close(k.begun)
 	})
 	if err == nil {

@@ -23,11 +23,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	backends.Init()
 	jobstest.Main()
 	workerMain()
 	submitMain()
 	poolMain()
-	backends.Init()
 	// They wait for clocks, most of the time. What measures is not among those at once, and comes before them.
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
