@@ -55,7 +55,7 @@ var First = linux.First{
 	Capabilities: setupCaps,
 	Slack:        uintptr(handoff.MonitorSlack),
 	Argv:         [2]string{childName + "\x00", childWord + "\x00"},
-	Env:          [2]string{childProcessors + "\x00", childGC + "\x00"},
+	Env:          [3]string{childProcessors + "\x00", childGC + "\x00", childPreempt + "\x00"},
 }
 
 // spare is how long a child waits for a run that may come.

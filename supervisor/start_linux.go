@@ -39,10 +39,11 @@ const childName, childWord = "confine", "__child"
 
 // childEnv is the environment of the child itself, which never is the target's.
 // One processor is enough for a list of steps: fewer threads, less to set up. There is
-// little to collect, and collecting would make threads that count (see spareThreads).
-var childEnv = []string{childProcessors, childGC}
+// little to collect, and collecting would make threads that count (see spareThreads). A list of steps has nobody to give way to:
+// where many children start at once, the runtime's monitor would send each of them signals.
+var childEnv = []string{childProcessors, childGC, childPreempt}
 
-const childProcessors, childGC = "GOMAXPROCS=1", "GOGC=off"
+const childProcessors, childGC, childPreempt = "GOMAXPROCS=1", "GOGC=off", "GODEBUG=asyncpreemptoff=1"
 
 // process is the child as seen from outside.
 type process struct {

@@ -16,7 +16,8 @@ type First struct {
 	Namespaces   uintptr   // that it is in, CLONE_NEWUSER, CLONE_NEWPID and CLONE_NEWNS among them
 	Capabilities uint64    // that it has over them, by the ambient set
 	Slack        uintptr   // of its timers and of ours, until somebody sets another, in ns
-	Argv, Env    [2]string // all of which end with a zero byte
+	Argv         [2]string // all of these end with a zero byte
+	Env          [3]string
 
 	pid               uintptr
 	pidfd, sock, told int32
@@ -266,7 +267,7 @@ func (f *First) execute(room unsafe.Pointer) (errno uintptr) {
 		return errno
 	}
 	argv := [3]uintptr{address(f.Argv[0]), address(f.Argv[1])}
-	env := [3]uintptr{address(f.Env[0]), address(f.Env[1])}
+	env := [4]uintptr{address(f.Env[0]), address(f.Env[1]), address(f.Env[2])}
 	_, errno = result(unix.SYS_EXECVEAT, file, empty, uintptr(unsafe.Pointer(&argv)), uintptr(unsafe.Pointer(&env)), unix.AT_EMPTY_PATH)
 	return errno
 }
