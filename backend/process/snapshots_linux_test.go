@@ -361,7 +361,7 @@ func TestForksOfWhatIsKilledForItsMemory(t *testing.T) {
 			}
 			_, err = f.Close()
 		}
-		if err != nil && !errors.Is(err, backend.ErrClosed) {
+		if err != nil && !errors.Is(err, backend.ErrClosed) && !errors.Is(err, backend.ErrUnstopped) { // who gives back memory doesn't stand still
 			t.Error(err)
 		}
 		select {
