@@ -223,8 +223,8 @@ func TestAJobWhoseWorkerHasDiedIsCancelledWithoutOne(t *testing.T) {
 func TestAWorkerThatEndsWaitsAndGivesBack(t *testing.T) {
 	t.Parallel()
 	s := set(t, jobstest.Inside(t))
-	first := hire(t, hired{URL: s.url, Drain: 1500 * time.Millisecond})
-	short, long := s.ticking("short", 0, 30), s.ticking("long", 0, 150)
+	first := hire(t, hired{URL: s.url, Drain: 4 * time.Second})
+	short, long := s.ticking("short", 0, 30), s.ticking("long", 0, 300) // on a busy host the one takes seconds, too
 	s.submit(short, long)
 	s.begun(short)
 	s.begun(long)
