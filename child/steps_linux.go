@@ -55,8 +55,6 @@ var steps = []struct {
 	{"network", func(s *state) error { return network.Prepare(s.box, &s.out.Fallbacks, sock) }},
 	// All that is about mounts, in steps of its own: root.Steps. It waits for the bounds where it needs them.
 	{"root", (*state).buildRoot},
-	// Where nothing was mounted.
-	{"cgroup", func(s *state) error { _, err := s.awaitBounds(); return err }},
 	{"temp_dir", (*state).makeTemp},
 	// Of paths as the target will find them, while they can be opened.
 	{"landlock", (*state).makeRuleset},
@@ -71,11 +69,8 @@ var steps = []struct {
 	{"signals", func(s *state) error { return defaultSignals(s.box) }},
 }
 
-// awaitBounds waits for what the outside makes meanwhile. It is asked while the caller's tree is there.
+// awaitBounds waits for what the outside makes meanwhile, once, while the caller's tree is there.
 func (s *state) awaitBounds() (*handoff.Bounds, error) {
-	if s.bounds != nil {
-		return s.bounds, nil
-	}
 	frame, fds, err := linux.ReceiveFrame(sock)
 	if err != nil {
 		exit(125) // the outside has given up
@@ -138,7 +133,8 @@ func (s *state) loopback() error {
 
 func (s *state) buildRoot() error {
 	if !s.box.Has(unix.CLONE_NEWNS) {
-		return nil
+		_, err := s.awaitBounds()
+		return err
 	}
 	for i := range root.Steps {
 		s.step = root.Steps[i].Name

@@ -158,7 +158,7 @@ func (p *Prepared) Failed() bool {
 }
 
 // Begin has the child begin to build the box of a plan that stands on nothing, of which nothing is missing but what the cgroup decides: it waits for that
-// when it has mounted what comes before /proc. Whoever made the plan goes on meanwhile, and changes nothing of the box.
+// when it has mounted what comes before /proc. Nothing of the box changes any more.
 func (p *Prepared) Begin(pl *plan.Plan) {
 	if child, err := p.begun(); err == nil {
 		p.box = newBox(pl, child, p.opts)
