@@ -60,7 +60,7 @@ type Options struct {
 
 // Events are told while the run goes on.
 type Events struct {
-	// Notify, if not nil, is called before the target starts, and has the caller's signals sent to Signals.
+	// Notify, if not nil, has the caller's signals sent to Signals when it returns, before the target starts. It may be called again, also meanwhile.
 	Notify func()
 	// Gone, if not nil, is called when a process in a sandbox has ended, for whoever makes its report. It must not wait.
 	Gone func()

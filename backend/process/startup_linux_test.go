@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,6 +142,21 @@ func TestASignalWhileARunIsPlannedStartsNothing(t *testing.T) {
 		must.Do(t, err)
 		if r.Status != c.status || r.Reason != c.reason || r.RC != c.rc {
 			t.Errorf("%s, rc %d: %s", r.Status, r.RC, r.Reason)
+		}
+	}
+}
+
+// What comes when the command runs is for the command: it is heard by then, however short the plan took.
+func TestSignalsAreHeardBeforeTheCommandStarts(t *testing.T) {
+	for range 5 {
+		var heard, before atomic.Bool
+		policy := config.Default()
+		events := supervisor.Events{Notify: func() { heard.Store(true) }, Started: func() { before.Store(heard.Load()) }}
+		r, err := Execute(t.Context(), &policy, &Command{Argv: []string{"true"}},
+			supervisor.Options{Stdin: -1, Stdout: -1, Stderr: -1, Signals: make(chan os.Signal), Events: events}, nil)
+		must.Do(t, err)
+		if r.Status == status.OK && !before.Load() {
+			t.Fatal("they are not")
 		}
 	}
 }
