@@ -23,11 +23,10 @@ import (
 // box is a sandbox: everything that stands before a process runs in it, and what is left of
 // it afterwards. Only the goroutine of its loop touches it as long as that goes on.
 type box struct {
-	plan     *plan.Plan
-	ledger   plan.Ledger // as planned, and what was found out since
-	child    *process
-	building bool     // the child has been told what
-	opts     *Options // of them Attempt, LimitHit, Alone
+	plan   *plan.Plan
+	ledger plan.Ledger // as planned, and what was found out since
+	child  *process
+	opts   *Options // of them Attempt, LimitHit, Alone
 
 	events *inbox
 	mailbox
