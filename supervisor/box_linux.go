@@ -280,12 +280,12 @@ func (b *box) use(u *handoff.Usage) {
 func (b *box) hearBuilt(x *built) {
 	b.network.nameProcesses(x.proc)
 	b.ready, b.places = true, slices.Concat(x.Uppers, x.Places)
-	b.stacks.hold(x, b.plan)
 	if err := b.overlays.hold(x.scratch, x.Uppers); err != nil {
-		x.close()
+		x.close() // nobody has taken anything over yet
 		b.broken(err)
 		return
 	}
+	b.stacks.hold(x, b.plan)
 	b.fallBack(x.Fallbacks)
 	b.leftOut(x.Skipped)
 	if b.group != nil {

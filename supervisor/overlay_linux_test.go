@@ -11,6 +11,7 @@ import (
 
 	"github.com/confine-run/confine/internal/changes"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/plan"
 )
@@ -91,5 +92,32 @@ func TestNothingIsChangedBeneathMounts(t *testing.T) {
 		if (err != nil) != c.refused {
 			t.Errorf("%s %s: %v", c.Kind, c.Path, err)
 		}
+	}
+}
+
+// What a box can't hold is closed once: by the time of its end the numbers are somebody else's.
+func TestDescriptorsOfABoxThatBreaksAreClosedOnce(t *testing.T) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must.Do(t, err)
+	defer linux.CloseAll(pair[:])
+	open := func() int {
+		fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+		must.Do(t, err)
+		return fd
+	}
+	b := newBox(&plan.Plan{}, &process{bare: true, sock: pair[0], pidfd: -1}, &Options{})
+	const none = 1 << 30 // no descriptor: it can't be held
+	own := open()
+	b.hearBuilt(&built{Built: &handoff.Built{Uppers: []handoff.Upper{{}}}, proc: -1, scratch: none, own: []int{own}})
+	if b.failed == nil {
+		t.Fatal("it doesn't say so")
+	}
+	others := open()
+	if others != own {
+		t.Fatalf("%d wasn't closed", own)
+	}
+	b.stacks.close()
+	if err := unix.Close(others); err != nil {
+		t.Errorf("somebody else's was closed: %v", err)
 	}
 }

@@ -75,7 +75,26 @@ func ofCopy() ([]linux.Call, error) {
 	return []linux.Call{linux.Exec("/proc/self/fd/"+strconv.Itoa(int(file)), childArgv, childEnv)}, nil
 }
 
-var sealed = sync.OnceValues(func() (int32, error) {
+// copied is that copy, once it was made. One that could not be made is tried again: there may be descriptors by then.
+var copied struct {
+	sync.Mutex
+	file int32 // 0: there is none yet
+}
+
+func sealed() (int32, error) {
+	copied.Lock()
+	defer copied.Unlock()
+	if copied.file != 0 {
+		return copied.file, nil
+	}
+	file, err := copySelf()
+	if err == nil {
+		copied.file = file
+	}
+	return file, err
+}
+
+func copySelf() (file int32, err error) {
 	program, err := os.Open(selfPath)
 	if err != nil {
 		return -1, err
@@ -89,6 +108,11 @@ var sealed = sync.OnceValues(func() (int32, error) {
 	if err != nil {
 		return -1, &linux.CallError{Name: "memfd_create", Errno: errnoOf(err)}
 	}
+	defer func() {
+		if err != nil {
+			_ = unix.Close(fd)
+		}
+	}()
 	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
@@ -103,4 +127,4 @@ var sealed = sync.OnceValues(func() (int32, error) {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 	}
 	return int32(fd), err
-})
+}

@@ -27,7 +27,7 @@ type downgrade struct {
 // next is the tier to try after a set-up on t that failed, and why: ok is false unless the kernel denied the namespaces of
 // t and there is a lower tier. Nothing that lies in a tree that is shown, as an image is, may bring a run there.
 func (t tier) next(f *host.Facts, e *status.SetupError, image bool) (lower tier, why downgrade, ok bool) {
-	if e == nil || e.Errno == 0 || t == tierNoNS {
+	if e == nil || e.Errno == 0 || t == tierNoNS || scarce(unix.Errno(e.Errno)) {
 		return t, why, false
 	}
 	why = diagnose(f, e)
@@ -45,6 +45,11 @@ func (t tier) next(f *host.Facts, e *status.SetupError, image bool) (lower tier,
 		return tierRoot, why, true
 	}
 	return tierNoNS, why, true
+}
+
+// scarce says whether an error is of something that there is too little of at the moment: it says nothing of what the kernel grants.
+func scarce(e unix.Errno) bool {
+	return e == unix.EMFILE || e == unix.ENFILE || e == unix.ENOMEM || e == unix.EAGAIN
 }
 
 // cloning says whether a set-up failed before anything was done inside.

@@ -34,6 +34,15 @@ func TestNoTreeLeadsToALowerTier(t *testing.T) {
 			}
 		}
 	}
+	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN} {
+		for _, e := range []status.SetupError{{Step: "start", Op: "clone"}, {Step: "maps", Op: "open"}} {
+			if e.Errno = int(errno); cloning(&e) {
+				if lower, _, ok := tierUserNS.next(f, &e, false); ok {
+					t.Errorf("%v at %s, which is none the next moment, leads to tier %d", errno, e.Step, lower)
+				}
+			}
+		}
+	}
 	if _, _, ok := tierUserNS.next(f, &status.SetupError{Step: "start", Op: "clone", Errno: int(unix.EPERM)}, true); !ok {
 		t.Error("a refused clone leads nowhere")
 	}

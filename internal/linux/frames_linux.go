@@ -67,7 +67,7 @@ func receiveThere(sock int, buf []byte) int {
 func receive(sock int, buf []byte) (fds []int, err error) {
 	var oob [1040]byte // room for all the descriptors that the kernel lets one message carry
 	for len(buf) > 0 {
-		n, oobn, _, _, err := unix.Recvmsg(sock, buf, oob[:], unix.MSG_CMSG_CLOEXEC)
+		n, oobn, flags, _, err := unix.Recvmsg(sock, buf, oob[:], unix.MSG_CMSG_CLOEXEC)
 		if err == unix.EINTR {
 			continue
 		}
@@ -76,6 +76,9 @@ func receive(sock int, buf []byte) (fds []int, err error) {
 		}
 		if oobn > 0 {
 			fds = append(fds, rights(oob[:oobn])...)
+		}
+		if flags&unix.MSG_CTRUNC != 0 { // there was no number for some: whoever takes the rest in order would take one for another
+			return fds, unix.EMFILE
 		}
 		if n == 0 {
 			return fds, unix.ECONNRESET
