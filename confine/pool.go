@@ -13,7 +13,7 @@ import (
 
 // Pool keeps sandboxes parked: built ahead, seen ready, used once, and thrown away. Arguments, environment and streams of a
 // command come at its start, so nothing of one command is in the sandbox of another. Where none is ready, one is built
-// at once, and nothing waits for the builder, which works in the background and gives way. A parked one that would be
+// at once, as long as there is room ([ErrFull]), and nothing waits for the builder, which works in the background and gives way. A parked one that would be
 // built otherwise now, since something of the host has changed, isn't used. Its methods may be called from any goroutine.
 type Pool struct{ p *pool.Pool }
 
@@ -21,7 +21,13 @@ type Pool struct{ p *pool.Pool }
 type PoolOptions struct {
 	Min, Max int           // so many are always kept ready, and so many when they are asked for
 	Age      time.Duration // for which one may be parked; 0: five minutes
+	Patience time.Duration // for which a command waits for room; 0: ten seconds
 }
+
+// ErrFull is the error of a command that has waited for room in vain. All pools of a process have sandboxes for which it has descriptors at
+// 40 each, of three quarters of its limit, and a thousand at most: those that are built, run or are being ended, and those that are parked,
+// which are half of them at most. What finds no room waits in turn.
+var ErrFull = pool.ErrFull
 
 // PoolStats is what a pool has ready, and how claims came by their sandboxes, with times in seconds.
 type PoolStats = pool.Stats
@@ -45,7 +51,7 @@ func NewPool(ctx context.Context, policy *Policy, size PoolOptions, opts ...Opti
 			}
 			return backends.For(p)
 		},
-		Min: size.Min, Max: size.Max, Age: size.Age,
+		Min: size.Min, Max: size.Max, Age: size.Age, Patience: size.Patience,
 	})
 	if err != nil {
 		return nil, err

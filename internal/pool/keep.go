@@ -80,8 +80,10 @@ func (p *Pool) keep() {
 		}
 		wait, needed := p.need(now)
 		if needed && wait == 0 {
-			p.build(now)
-			continue
+			if p.build(now) {
+				continue
+			}
+			wait = tick
 		}
 		timer.Reset(min(max(wait, time.Millisecond), tick, p.opts.Fresh/2, p.opts.Age))
 		select {
@@ -154,19 +156,23 @@ func (p *Pool) spoiled(now planned) (some []*parked) {
 	return some
 }
 
-// build makes one, and parks it when it was seen ready.
-func (p *Pool) build(now planned) {
+// build makes one, and parks it when it was seen ready. It is false when there is no place for it.
+func (p *Pool) build(now planned) bool {
 	select {
 	case builder <- struct{}{}:
 		defer func() { <-builder }()
 	case <-p.ctx.Done():
-		return
+		return true
 	}
 	giveWay(p.ctx, max(quiet, p.template.took/5), p.patience())
+	place := p.opts.Places.Spare()
+	if place == nil { // what is claimed needs all; whatever ends wakes the keeper
+		return false
+	}
 	from := time.Now()
 	ctx, end := context.WithCancel(context.Background()) // whoever claims it may outlive the pool
 	stop := context.AfterFunc(p.ctx, end)
-	s := &parked{key: now.key, end: end}
+	s := &parked{key: now.key, place: place, end: end}
 	box, failed, err := p.template.open(ctx, p.opts.Backend(now.spec.Policy), &now)
 	if s.box = box; failed == nil && err == nil {
 		err = prove(ctx, box)
@@ -187,6 +193,7 @@ func (p *Pool) build(now planned) {
 	if !ready {
 		p.discard(s)
 	}
+	return true
 }
 
 // template is a sandbox written down with its memory, of which the next are made: that is faster than to build one. Only the keeper has it.
@@ -264,6 +271,7 @@ func (p *Pool) discard(s *parked) {
 		_, _ = s.box.Close()
 	}
 	s.end()
+	s.place.Free()
 }
 
 // throwAll ends all that are parked, many at once.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/places"
 	"github.com/confine-run/confine/status"
 )
 
@@ -25,7 +27,17 @@ type Options struct {
 	Age time.Duration
 	// Fresh is how long a plan is taken for true; 0: three seconds.
 	Fresh time.Duration
+	// Places bound the sandboxes that there are; nil: those of this process.
+	Places *places.Places
+	// Patience is how long a claim waits for a place; 0: ten seconds.
+	Patience time.Duration
 }
+
+// ErrFull is the answer to a claim that has waited for a place in vain.
+var ErrFull = places.ErrFull
+
+// ofProcess are the places of all pools of this process: as many as it has descriptors for.
+var ofProcess = sync.OnceValue(func() *places.Places { return places.New(places.ByDescriptors()) })
 
 // key says what a sandbox is: the plan of its box, and the policy that its reports are about.
 type key [sha256.Size]byte
@@ -35,6 +47,7 @@ type parked struct {
 	box   backend.Sandbox
 	key   key
 	since time.Time
+	place *places.Place
 	end   context.CancelFunc // of its context
 }
 
@@ -84,7 +97,10 @@ func New(ctx context.Context, o Options) (*Pool, error) {
 	if o.Min < 0 || o.Max < 1 || o.Max < o.Min {
 		return nil, &config.UsageError{Msg: "a pool keeps MIN sandboxes ready, and MAX at most: 0 ≤ MIN ≤ MAX, and MAX at least 1"}
 	}
-	o.Age, o.Fresh = cmp.Or(o.Age, 5*time.Minute), cmp.Or(o.Fresh, 3*time.Second)
+	o.Age, o.Fresh, o.Patience = cmp.Or(o.Age, 5*time.Minute), cmp.Or(o.Fresh, 3*time.Second), cmp.Or(o.Patience, 10*time.Second)
+	if o.Places == nil {
+		o.Places = ofProcess()
+	}
 	p := &Pool{opts: o, wake: make(chan struct{}, 1), fits: map[string]planned{}, demand: demand{want: o.Min, since: time.Now()}}
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	if now := p.plan("", p.opts.Fresh); now.err != nil {
@@ -176,13 +192,33 @@ type Claimed struct {
 	Spec *backend.Spec // of which it was built
 	Path Path          // how it came
 	pool *Pool
-	end  func()
+	end  func()      // of its context; gives back its place
+	stop func() bool // what ends it with the claimer's context
 }
 
 // Close ends it, and waits until nothing is left.
 func (c *Claimed) Close() (*status.BoxReport, error) {
+	c.stop()
+	return c.close()
+}
+
+func (c *Claimed) close() (*status.BoxReport, error) {
 	defer c.end()
 	return c.Sandbox.Close()
+}
+
+// give makes a sandbox one that ends with ctx, and has its place until nothing of it is left: end ends its own context.
+func (p *Pool) give(ctx context.Context, box backend.Sandbox, spec *backend.Spec, by Path, place *places.Place, end func()) *Claimed {
+	c := &Claimed{Sandbox: box, Spec: spec, Path: by, pool: p, end: func() {
+		end()
+		place.Free()
+		p.poke()
+	}}
+	c.stop = context.AfterFunc(ctx, func() {
+		end()
+		_, _ = c.close() // whoever claimed it may have forgotten it
+	})
+	return c
 }
 
 // Spec is what the pool's sandboxes are to be.
@@ -196,22 +232,24 @@ func (p *Pool) Spec() (*backend.Spec, error) {
 }
 
 // Claim gives a sandbox, which ends with ctx. If command is not empty, it is one that shows what the command of this
-// name needs. A sandbox that can't be built is a *backend.BuildError; any other error is about what was asked for.
+// name needs. A sandbox that can't be built is a *backend.BuildError, and one that there is no place for [ErrFull]; any other error is about
+// what was asked for.
 func (p *Pool) Claim(ctx context.Context, command string) (*Claimed, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	defer serve()()
+	done := serve()
+	defer func() { done() }()
 	now := p.plan("", p.opts.Fresh)
 	own := now
 	if command != "" && now.err == nil {
 		own = p.plan(command, p.opts.Fresh)
 	}
 	if s := p.take(now, own); s != nil {
-		stop := context.AfterFunc(ctx, s.end)
+		s.place.Used()
 		p.claimed(Parked, began)
-		return &Claimed{s.box, now.spec, Parked, p, func() { stop(); s.end() }}, nil
+		return p.give(ctx, s.box, now.spec, Parked, s.place, s.end), nil
 	}
 	p.mu.Lock()
 	closed := p.closed
@@ -223,6 +261,12 @@ func (p *Pool) Claim(ctx context.Context, command string) (*Claimed, error) {
 	case own.err != nil && !errors.As(own.err, &cant): // what can't be enforced is refused by a report
 		return nil, own.err
 	}
+	done() // what ends makes room: it doesn't give way to whoever waits for that
+	place, err := p.wait(ctx)
+	done = serve()
+	if err != nil {
+		return nil, err
+	}
 	life, end := context.WithCancel(ctx)
 	box, failed, err := backend.Open(life, p.opts.Backend(own.spec.Policy), own.spec)
 	if failed != nil {
@@ -230,10 +274,33 @@ func (p *Pool) Claim(ctx context.Context, command string) (*Claimed, error) {
 	}
 	if err != nil {
 		end()
+		place.Free()
 		return nil, err
 	}
 	p.claimed(Cold, began)
-	return &Claimed{box, own.spec, Cold, p, end}, nil
+	return p.give(ctx, box, own.spec, Cold, place, end), nil
+}
+
+// wait waits for a place, at most until the pool is closed.
+func (p *Pool) wait(ctx context.Context) (*places.Place, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(p.ctx, func() { cancel(backend.ErrClosed) })()
+	p.mu.Lock()
+	p.waiting++
+	p.mu.Unlock()
+	place, err := p.opts.Places.Take(ctx, "", p.opts.Patience)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting--
+	switch {
+	case err == nil:
+		return place, nil
+	case errors.Is(err, ErrFull):
+		p.counts.refused++
+		return nil, hint.With(err, "try again when something has ended; a higher limit of descriptors (ulimit -n) has room for more")
+	}
+	return nil, context.Cause(ctx)
 }
 
 // take gives the oldest parked sandbox that is what own asks for, and has not ended.

@@ -15,6 +15,7 @@ import (
 	"github.com/confine-run/confine/confine/confinetest"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/must"
+	"github.com/confine-run/confine/internal/places"
 	"github.com/confine-run/confine/status"
 )
 
@@ -495,4 +496,87 @@ func TestNamesOfCommandsAreBounded(t *testing.T) {
 	if len(p.fits) > maxCommands || p.fits[strings.Repeat("x", maxCommand+1)].spec != nil {
 		t.Errorf("%d names", len(p.fits))
 	}
+}
+
+// A thousand claims at once have so many sandboxes at one time as there are places, those that end and those that are parked too; all
+// have their turn, and what is left is what was parked before.
+func TestClaimsBeyondThePlacesWaitForTheirTurn(t *testing.T) {
+	const most = 8
+	h := &host{}
+	p := h.open(t, Options{Min: 2, Max: 4, Places: places.New(most), Patience: time.Minute})
+	ready(t, p, 2)
+	var group sync.WaitGroup
+	for range 1000 {
+		group.Go(func() {
+			process, err := p.Run(t.Context(), &backend.Exec{Argv: []string{"true"}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			process.Wait()
+			if n := h.opened.Load() - h.closed.Load(); n > most {
+				t.Errorf("%d sandboxes stand", n)
+			}
+		})
+	}
+	group.Wait()
+	eventually(t, "it has parked some again", func() bool { s := p.Stats(); return s.Ready >= 2 && s.Waiting == 0 })
+}
+
+func TestAClaimThatHasWaitedTooLongIsRefused(t *testing.T) {
+	h := &host{}
+	p := h.open(t, Options{Max: 1, Places: places.New(1), Patience: 20 * time.Millisecond})
+	held := claim(t, p, Cold)
+	if _, err := p.Claim(t.Context(), ""); !errors.Is(err, ErrFull) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	p.opts.Patience = time.Minute
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := p.Claim(ctx, ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		c, err := p.Claim(t.Context(), "")
+		if err == nil {
+			c.Retire()
+		}
+		got <- err
+	}()
+	eventually(t, "one waits", func() bool { return p.Stats().Waiting == 1 })
+	held.Retire()
+	must.Do(t, <-got)
+	if s := p.Stats(); s.Refused != 1 || s.Waiting != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A pool that is closed has nobody wait for it.
+func TestAClosedPoolLetsGoOfThoseWhoWait(t *testing.T) {
+	h := &host{}
+	p := h.open(t, Options{Max: 1, Places: places.New(1), Patience: time.Minute})
+	held := claim(t, p, Cold)
+	defer held.Retire()
+	got := make(chan error, 1)
+	go func() {
+		_, err := p.Claim(t.Context(), "")
+		got <- err
+	}()
+	eventually(t, "one waits", func() bool { return p.Stats().Waiting == 1 })
+	p.Close()
+	if err := <-got; !errors.Is(err, backend.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// Whoever's time is over has no place any more, whether it says so or not.
+func TestAClaimThatIsForgottenGivesItsPlaceBack(t *testing.T) {
+	h := &host{}
+	p := h.open(t, Options{Max: 1, Places: places.New(1), Patience: 20 * time.Second})
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := p.Claim(ctx, "")
+	must.Do(t, err)
+	cancel()
+	claim(t, p, Cold).Retire()
 }

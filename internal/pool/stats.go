@@ -24,6 +24,9 @@ type Stats struct {
 	Min   int `json:"min"`
 	Max   int `json:"max"`
 
+	Waiting int   `json:"waiting"` // claims that wait for a place
+	Refused int64 `json:"refused"` // claims that have waited for one in vain
+
 	Built   int64 `json:"built"`
 	Failed  int64 `json:"failed"`  // could not be built, or were not ready
 	Died    int64 `json:"died"`    // ended by themselves while parked
@@ -56,8 +59,9 @@ const window = 1000
 
 // counts are what is told by Stats.
 type counts struct {
-	built, failed, died, aged, changed int64
-	path                               [paths]struct {
+	built, failed, died, aged, changed, refused int64
+	waiting                                     int
+	path                                        [paths]struct {
 		claims  int64
 		total   time.Duration
 		last    [window]time.Duration
@@ -87,7 +91,7 @@ func (p *Pool) Stats() Stats {
 	defer p.mu.Unlock()
 	c := &p.counts
 	s := Stats{Ready: len(p.parked), Want: p.want, Min: p.opts.Min, Max: p.opts.Max,
-		Built: c.built, Failed: c.failed, Died: c.died, Aged: c.aged, Changed: c.changed}
+		Waiting: c.waiting, Refused: c.refused, Built: c.built, Failed: c.failed, Died: c.died, Aged: c.aged, Changed: c.changed}
 	if p.now.err != nil {
 		s.Problem = p.now.err.Error()
 	}
