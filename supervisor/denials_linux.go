@@ -195,6 +195,9 @@ func (r *refusals) take(target int) func(*denials.Asked) bool {
 			r.box.watch.Look(a.TID == target)
 			r.failed(a)
 			a.Continue()
+		case a.Rule == denials.Aborts: // which a handler may survive, so that there can be any number
+			r.box.watch.Look(false)
+			a.Continue()
 		case others != nil:
 			return others(a)
 		default:

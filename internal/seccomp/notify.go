@@ -6,6 +6,7 @@ const (
 	flagNewListener = 1 << 3 // SECCOMP_FILTER_FLAG_NEW_LISTENER
 	eacces          = 13
 	ebusy           = 16
+	sigabrt         = 6
 )
 
 // denial says whether a return value is a denial: one that kills, or that says
@@ -23,8 +24,8 @@ const loaderRoom = 16
 
 // Notifying is the program with each denial handed to a listener
 // (SECCOMP_RET_USER_NOTIF), which answers as Refusal says. So is exit_group with a status
-// that isn't 0 (Exits): what a process that fails still has tells which limit it has
-// reached. Other allowed calls take the same way through it. It is nil where there is nothing to hand on, and where
+// that isn't 0 (Exits), and tgkill with SIGABRT (Aborts), as abort(3) makes it: what a process
+// that fails still has tells which limit it has reached. Other allowed calls take the same way through it. It is nil where there is nothing to hand on, and where
 // there must be no handing on: the last steps before execve wait for nobody.
 //
 // It refuses a listener to whoever is under it, as the kernel does, too, but only
@@ -44,21 +45,31 @@ func (f *Filter) Notifying() []uint64 {
 		return nil
 	}
 	insn := func(op, jt, jf, k uint64) uint64 { return op<<48 | jt<<40 | jf<<32 | k }
-	program = append([]uint64{
+	var aborts []uint64
+	if nr, ok := f.table.Number("tgkill"); ok && f.policy.Lets("tgkill") {
+		aborts = []uint64{
+			insn(opJeq, 0, 3, uint64(nr)),
+			insn(opLoad, 0, 0, offArgs+16),
+			insn(opJeq, 0, 1, sigabrt),
+			insn(opRet, 0, 0, retUserNotif),
+		}
+	}
+	rest := uint64(len(aborts))
+	program = slices.Concat([]uint64{
 		insn(opLoad, 0, 0, offArch),
-		insn(opJeq, 0, 11, uint64(f.table.audit)),
+		insn(opJeq, 0, 11+rest, uint64(f.table.audit)),
 		insn(opLoad, 0, 0, offNr),
 		insn(opJeq, 0, 4, uint64(exit)),
 		insn(opLoad, 0, 0, offArgs),
 		insn(opAnd, 0, 0, 0xff),
-		insn(opJeq, 6, 0, 0),
+		insn(opJeq, 6+rest, 0, 0),
 		insn(opRet, 0, 0, retUserNotif),
 		insn(opJeq, 0, 4, uint64(nr)),
 		insn(opLoad, 0, 0, offArgs+8),
 		insn(opAnd, 0, 0, flagNewListener),
-		insn(opJeq, 1, 0, 0),
+		insn(opJeq, 1+rest, 0, 0),
 		insn(opRet, 0, 0, retErrno|ebusy),
-	}, program...)
+	}, aborts, program)
 	if len(program) > maxInstructions-loaderRoom {
 		return nil
 	}
@@ -87,6 +98,8 @@ const (
 	Watched = "watched-files"
 	// Exits is the rule of exit_group with a status that isn't 0, which the kernel makes.
 	Exits = "exits"
+	// Aborts is the rule of tgkill with SIGABRT, which the kernel makes, too.
+	Aborts = "aborts"
 )
 
 // decideWithout decides without the rules that only watch, and without those of one name.
@@ -121,6 +134,9 @@ func (f *Filter) Refusal(audit, nr uint32, args [6]uint64, text func(addr uint64
 	name := f.table.name(nr)
 	if f.table.native(audit, nr) && name == "exit_group" && f.policy.Lets(name) {
 		return Refusal{What: name, Rule: Exits, Errno: eperm, Supervised: true}
+	}
+	if f.table.native(audit, nr) && name == "tgkill" && uint32(args[2]) == sigabrt && f.policy.Lets(name) {
+		return Refusal{What: name, Rule: Aborts, Errno: eperm, Supervised: true}
 	}
 	v, watched := f.decideUnwatched(audit, nr, args)
 	if watched && passes(v.ret(f.action)) {

@@ -29,6 +29,7 @@ func TestNotifyingHandsOnDenialsAndChangesNothingElse(t *testing.T) {
 		plain, m := load(t, f.Program), load(t, f.Notifying())
 		call, _ := f.table.Number("seccomp")
 		exit, _ := f.table.Number("exit_group")
+		abort, _ := f.table.Number("tgkill")
 		told, kept, ended := 0, 0, 0
 		f.policy.everyCall(f.table, func(audit, nr uint32, args [6]uint64) {
 			before, after := plain.run(t, audit, nr, args), m.run(t, audit, nr, args)
@@ -40,6 +41,11 @@ func TestNotifyingHandsOnDenialsAndChangesNothingElse(t *testing.T) {
 				want = retUserNotif
 				ended++
 				if r := f.Refusal(audit, nr, args, nil); r.Rule != Exits || !r.Supervised || r.Kill {
+					t.Fatalf("call %d %#x: the answer is %+v", nr, args, r)
+				}
+			case audit == f.table.audit && nr == uint32(abort) && uint32(args[2]) == 6 && f.policy.Lets("tgkill"):
+				want = retUserNotif
+				if r := f.Refusal(audit, nr, args, nil); r.Rule != Aborts || !r.Supervised || r.Kill {
 					t.Fatalf("call %d %#x: the answer is %+v", nr, args, r)
 				}
 			case before == retKillProcess, before == retErrno|eperm, before == retErrno|eacces:
@@ -62,6 +68,15 @@ func TestNotifyingHandsOnDenialsAndChangesNothingElse(t *testing.T) {
 		})
 		if told == 0 || kept == 0 || ended == 0 {
 			t.Fatalf("%d told, %d kept, %d ended", told, kept, ended)
+		}
+		for sig, asked := range map[uint64]bool{6: true, 1<<32 | 6: true, 0: false, 9: false, 23: false} {
+			args := [6]uint64{2, 2, sig}
+			if got := m.run(t, f.table.audit, uint32(abort), args); (got == retUserNotif) != (asked && f.policy.Lets("tgkill") || denial(plain.run(t, f.table.audit, uint32(abort), args))) {
+				t.Errorf("tgkill with %#x: %#x", sig, got)
+			}
+			if r := f.Refusal(f.table.audit, uint32(abort), args, nil); (r.Rule == Aborts) != (asked && f.policy.Lets("tgkill")) {
+				t.Errorf("tgkill with %#x: %+v", sig, r)
+			}
 		}
 	})
 }

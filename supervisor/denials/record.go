@@ -26,8 +26,11 @@ type Answer struct {
 }
 
 // Exits is the rule of exit_group with a status that isn't 0, whose caller still has all
-// that it had when it failed. The kernel makes it.
-const Exits = "exits"
+// that it had when it failed, and Aborts that of a SIGABRT to a thread. The kernel makes both.
+const (
+	Exits  = "exits"
+	Aborts = "aborts"
+)
 
 // Judge knows the policy.
 type Judge interface {

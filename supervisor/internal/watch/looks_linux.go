@@ -10,7 +10,7 @@ import (
 
 // looks are for limits that the kernel holds and counts no hits of: of descriptors, and of
 // tasks without a cgroup. What has reached one is seen by looking: while a process is held
-// that is about to end with a status that isn't 0, and when something was written to standard
+// that is about to end with a status that isn't 0 or by abort(3), and when something was written to standard
 // error, as most programs do that give up. The former still has all that it had when it
 // failed, unless it gave that back itself; the latter goes on meanwhile.
 type looks struct {
