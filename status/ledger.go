@@ -34,7 +34,7 @@ type Ledger = map[Capability]Enforcement
 
 // Enforcement is one line of the ledger.
 type Enforcement struct {
-	Requested      string         `json:"requested"` // as the policy says it: "512M", "none", "default/2"
+	Requested      string         `json:"requested"` // as the policy says it: "512M", "none", "default/3"
 	Enabled        bool           `json:"enabled"`   // the policy asks for it
 	Applied        bool           `json:"applied"`   // the side that did it confirmed it
 	Effective      bool           `json:"effective"` // it holds as asked, for the whole tree
@@ -42,7 +42,7 @@ type Enforcement struct {
 	Details        string         `json:"details,omitempty"`
 	FallbackReason FallbackReason `json:"fallback_reason,omitempty"` // why not the strongest mechanism
 	PolicyKind     string         `json:"policy_kind,omitempty"`     // of filters: "default", "strict", "file"
-	Version        string         `json:"version,omitempty"`         // of policies that ship: "default/2"; with its digest
+	Version        string         `json:"version,omitempty"`         // of policies that ship: "default/3"; with its digest
 }
 
 // FallbackReason says why a stronger mechanism was not used. The list is closed.

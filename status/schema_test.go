@@ -62,7 +62,7 @@ func TestReportsFitTheSchema(t *testing.T) {
 	}
 	full.SetupError = &SetupError{Step: "root", Op: "pivot_root", Path: "/", Errno: 1, Error: "operation not permitted", Hint: "…"}
 	for _, c := range constants[Capability](t, "Capability") {
-		full.Enforced[c] = Enforcement{Requested: "1", Enabled: true, Mechanism: "none", FallbackReason: NotInBuild, PolicyKind: "file", Version: "default/2"}
+		full.Enforced[c] = Enforcement{Requested: "1", Enabled: true, Mechanism: "none", FallbackReason: NotInBuild, PolicyKind: "file", Version: "default/3"}
 	}
 	if err := validate(t, schema, &full); err != nil {
 		t.Errorf("a report with everything in it: %v", err)

@@ -106,7 +106,7 @@ func (p *policies) ownArch() string {
 func (p *policies) load(name, arch string) (*seccomp.Policy, error) {
 	on := policyfile.Target{Arch: arch, Kernel: p.kernel}
 	for _, word := range policyWords {
-		if name == word || name == word+"/2" {
+		if name == word || name == seccomp.Builtin(word).Version {
 			return policyfile.Load(word, on)
 		}
 	}

@@ -25,7 +25,7 @@ func TestPoliciesAreShownCheckedAndCompared(t *testing.T) {
 		out  string // in stdout
 		err  string // in stderr
 	}{
-		{"show", 0, "default/2 for ", ""},
+		{"show", 0, "default/3 for ", ""},
 		{"show --arch arm64 strict/2 --action kill", 0, "strict/2 for arm64, kill: ", ""},
 		{"show mine.toml --bpf --arch amd64", 0, "jne AUDIT_ARCH_X86_64, ", ""},
 		{"show old.json --kernel 5.7 --arch amd64", 0, "errno EPERM  -     entry 1", ""},

@@ -61,6 +61,7 @@ var golden = map[string]string{
 	"default/1":            "sha256:28fc6841cf7f219fcf4b9c25cea46ffbf4b7ab48d3687ec2072b3b03a6c4a88a",
 	"strict/1":             "sha256:1d932197b2169c4e2185e51fd694261de6525865c4a20c266933f2f7c9f9f1b4",
 	"default/2":            "sha256:8b7287743e62e289b640dee720c37ae69ad95662b586048e8032d2572318fe6a",
+	"default/3":            "sha256:e91ac1e9ab3f5e30fcfa52038992ec49cea0a43386a1d71448225bdb1a1fa27c",
 	"strict/2":             "sha256:b65f5b16403632358da5646ce4265a0ebad44e7db945eae1e03b46204c7626a5",
 	"shared-pids/2":        "sha256:a22e1bd965ef2e9dac78c05ef92ee44b07118eaec19a37acd258577216051c38",
 	"shared-pids/1":        "sha256:f87bf6b06473ddb0058b8766009d1fd5d727485c5900b36c93c417fabe9aa261",
@@ -144,7 +145,7 @@ func TestAdditionsAreLaidOver(t *testing.T) {
 		}
 	}
 	p := withAdditions(t, "default", allAdditions...)
-	if p.Version != "default/2+network/1+shared-pids/2+shared-ipc/1+no-network/1+keep-cpus/1+supervised-network/2+watched-files/1+watched-looks/1" {
+	if p.Version != "default/3+network/1+shared-pids/2+shared-ipc/1+no-network/1+keep-cpus/1+supervised-network/2+watched-files/1+watched-looks/1" {
 		t.Errorf("version %q", p.Version)
 	}
 	for _, call := range []string{"ptrace", "pidfd_getfd", "sched_setaffinity"} {
@@ -239,7 +240,7 @@ func TestOrdinaryCallsAreAllowed(t *testing.T) {
 		{"personality", [6]uint64{}, false}, {"shmget", [6]uint64{}, false}, {"seccomp", [6]uint64{}, false},
 	} {
 		if v := Builtin("default").Decide(c.call, c.args); v.Do != Allow {
-			t.Errorf("default/2: %s %#x is %s by rule %s", c.call, c.args, v, v.Rule)
+			t.Errorf("default/3: %s %#x is %s by rule %s", c.call, c.args, v, v.Rule)
 		}
 		if v := Builtin("strict").Decide(c.call, c.args); (v.Do == Allow) != c.strict {
 			t.Errorf("strict/2: %s %#x is %s by rule %s", c.call, c.args, v, v.Rule)
@@ -253,7 +254,7 @@ func TestStrictAllowsNothingThatDefaultDoesNot(t *testing.T) {
 		for _, args := range both.classes(name) {
 			s, d := Builtin("strict").Decide(name, args), Builtin("default").Decide(name, args)
 			if s.Do == Allow && d.Do != Allow {
-				t.Fatalf("strict/2 allows %s %#x by rule %s, default/2 says %s by rule %s", name, args, s.Rule, d, d.Rule)
+				t.Fatalf("strict/2 allows %s %#x by rule %s, default/3 says %s by rule %s", name, args, s.Rule, d, d.Rule)
 			}
 		}
 	}

@@ -56,7 +56,7 @@ var constants = [...]constant{
 	{argProtocol, 1, "IPPROTO_ICMP"}, {argProtocol, 6, "IPPROTO_TCP"}, {argProtocol, 17, "IPPROTO_UDP"}, {argProtocol, 33, "IPPROTO_DCCP"},
 	{argProtocol, 58, "IPPROTO_ICMPV6"}, {argProtocol, 132, "IPPROTO_SCTP"}, {argProtocol, 136, "IPPROTO_UDPLITE"}, {argProtocol, 256, "IPPROTO_SMC"},
 	{argProtocol, 262, "IPPROTO_MPTCP"},
-	{argPersonality, 0, "PER_LINUX"}, {argPersonality, 8, "PER_LINUX32"}, {argPersonality, 0x20000, "UNAME26"}, {argPersonality, 0xffffffff, "PER_QUERY"},
+	{argPersonality, 0, "PER_LINUX"}, {argPersonality, 8, "PER_LINUX32"}, {argPersonality, 0x20000, "UNAME26"}, {argPersonality, 0x40000, "ADDR_NO_RANDOMIZE"}, {argPersonality, 0xffffffff, "PER_QUERY"},
 	{argUnshare, 0x20000, "CLONE_NEWNS"}, {argUnshare, 0x2000000, "CLONE_NEWCGROUP"}, {argUnshare, 0x4000000, "CLONE_NEWUTS"},
 	{argUnshare, 0x8000000, "CLONE_NEWIPC"}, {argUnshare, 0x10000000, "CLONE_NEWUSER"}, {argUnshare, 0x20000000, "CLONE_NEWPID"},
 	{argUnshare, 0x40000000, "CLONE_NEWNET"}, {argUnshare, 0x80, "CLONE_NEWTIME"},

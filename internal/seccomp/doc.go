@@ -3,7 +3,7 @@
 // seccomp(2) with it, last before execve.
 //
 // Policies are rules by name of call, with conditions on arguments, see [Policy].
-// Two ship, default/2 and strict/2, and never change under their version; others
+// Two ship, default/3 and strict/2, and never change under their version; others
 // are files, which the package policyfile reads. The package inspect says what is to be
 // said about a policy.
 //

@@ -27,7 +27,7 @@ type attempt struct {
 	unprivileged     bool // without a filter, too, EPERM is what an ordinary user gets
 }
 
-// attempts has one victim for each class of rules, with how default/2 treats it
+// attempts has one victim for each class of rules, with how default/3 treats it
 // under errno, kill and log. Without a filter the kernel must answer otherwise:
 // many are made with arguments that are wrong in a way of their own.
 var attempts = []attempt{
@@ -70,7 +70,9 @@ var attempts = []attempt{
 	{"kcmp", "kcmp", [6]uint64{1 << 30, 1 << 30}, denied, killed, through, false},
 	{"fanotify_mark", "fanotify_mark", [6]uint64{1 << 20, 1 << 31}, denied, killed, through, false},
 	{"get_mempolicy", "get_mempolicy", [6]uint64{0, 0, 0, 0, 99}, missing, missing, missing, false},
-	{"personality with ADDR_NO_RANDOMIZE", "personality", [6]uint64{0x40000}, denied, killed, through, false},
+	{"personality with ADDR_NO_RANDOMIZE", "personality", [6]uint64{0x40000}, through, through, through, false},
+	{"personality with READ_IMPLIES_EXEC", "personality", [6]uint64{0x400000}, denied, killed, through, false},
+	{"personality with both", "personality", [6]uint64{0x440000}, denied, killed, through, false},
 	{"personality, asked with upper bits", "personality", [6]uint64{0xffffffffffffffff}, through, through, through, false},
 	{"unshare CLONE_FILES", "unshare", [6]uint64{unix.CLONE_FILES}, through, through, through, false},
 	{"socket AF_UNIX", "socket", [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, through, through, through, false},
@@ -95,6 +97,7 @@ var strictAttempts = []attempt{
 	{"seccomp", "seccomp", [6]uint64{9999}, missing, missing, missing, false},
 	{"prctl PR_SET_SECCOMP", "prctl", [6]uint64{1<<33 | unix.PR_SET_SECCOMP, 2}, "errno 22", "errno 22", "errno 22", false},
 	{"personality PER_LINUX", "personality", [6]uint64{0}, denied, killed, through, false},
+	{"personality with ADDR_NO_RANDOMIZE", "personality", [6]uint64{0x40000}, denied, killed, through, false},
 	{"adjtimex", "adjtimex", [6]uint64{}, denied, killed, denied, false},
 	{"socketpair AF_UNIX", "socketpair", [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM, 0, 1}, through, through, through, false},
 	{"prctl PR_GET_DUMPABLE", "prctl", [6]uint64{unix.PR_GET_DUMPABLE}, through, through, through, false},

@@ -10,18 +10,18 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// narrower are calls that moby allows and default/2 does not. The reason stands
+// narrower are calls that moby allows and default/3 does not. The reason stands
 // at the rule.
 var narrower = []string{
 	"epoll_ctl_old", "epoll_wait_old", "fanotify_mark", "io_cancel", "io_destroy", "io_getevents", "io_pgetevents",
 	"io_setup", "io_submit", "modify_ldt", "memfd_secret", "name_to_handle_at", "openat2", "vmsplice",
 }
 
-// wider are calls that default/2 allows and moby does not: unshare without a
+// wider are calls that default/3 allows and moby does not: unshare without a
 // namespace needs no capability.
 var wider = []string{"unshare"}
 
-// TestDefaultIsMobysProfileButForWhatIsSaid holds default/2 against the
+// TestDefaultIsMobysProfileButForWhatIsSaid holds default/3 against the
 // maintained allowlist, with no capability granted.
 func TestDefaultIsMobysProfileButForWhatIsSaid(t *testing.T) {
 	allowed := map[string]bool{}
@@ -47,13 +47,13 @@ func TestDefaultIsMobysProfileButForWhatIsSaid(t *testing.T) {
 	for _, name := range AllCalls() {
 		switch said := slices.Contains(narrower, name); {
 		case allowed[name] && !ours[name] && !said:
-			t.Errorf("moby allows %s, default/2 does not, and no list says so", name)
+			t.Errorf("moby allows %s, default/3 does not, and no list says so", name)
 		case said && (ours[name] || !allowed[name]):
 			t.Errorf("%s is listed as narrower and is not", name)
 		}
 		switch said := slices.Contains(wider, name); {
 		case ours[name] && !allowed[name] && !said:
-			t.Errorf("default/2 allows %s, moby does not, and no list says so", name)
+			t.Errorf("default/3 allows %s, moby does not, and no list says so", name)
 		case said && (!ours[name] || allowed[name]):
 			t.Errorf("%s is listed as wider and is not", name)
 		}

@@ -147,7 +147,7 @@ func TestWords(t *testing.T) {
 		{"clone", [6]uint64{0x10000000 | 0x100 | 17}, "clone(CLONE_NEWUSER|…, …)"},
 		{"ioctl", [6]uint64{0, 1<<32 | 0x5412}, "ioctl(…, TIOCSTI, …)"},
 		{"ioctl", [6]uint64{0, 0xdead}, "ioctl(…, 0xdead, …)"},
-		{"personality", [6]uint64{0x40000}, "personality(0x40000)"},
+		{"personality", [6]uint64{0x440000}, "personality(0x440000)"},
 		{"fchmodat", [6]uint64{5, 3, 0o4755}, `fchmodat(…, "/bin/x", 04755)`},
 		{"open", [6]uint64{3, 0x41, 0o4755}, `open("/bin/x", …, 04755)`},
 		{"prctl", [6]uint64{22, 2}, "prctl(PR_SET_SECCOMP, …)"},

@@ -11,7 +11,7 @@ import (
 // is never changed once built.
 type Policy struct {
 	Kind    string // "default", "strict" or "file"
-	Version string // "default/2", "strict/2", or the file's base name; with "+NAME" for each addition
+	Version string // "default/3", "strict/2", or the file's base name; with "+NAME" for each addition
 	Default Outcome
 	Rules   []Rule
 	Arch    string   // what it was read for, when that matters; "": any

@@ -155,7 +155,7 @@ func TestDigestIsOfWhatIsDecided(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, name := range []string{"default-2", "strict-2", "no-network-1"} {
+	for _, name := range []string{"default-3", "strict-2", "no-network-1"} {
 		text, err := os.ReadFile("../data/" + name + ".toml")
 		must.Do(f, err)
 		f.Add(text)

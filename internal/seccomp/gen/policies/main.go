@@ -19,7 +19,7 @@ var (
 	builtins = []struct {
 		version string
 		action  seccomp.Action
-	}{{"default/2", seccomp.ActionErrno}, {"strict/2", seccomp.ActionKill}}
+	}{{"default/3", seccomp.ActionErrno}, {"strict/2", seccomp.ActionKill}}
 	additions = []string{"shared-pids/2", "shared-ipc/1", "no-network/1", "keep-cpus/1", "supervised-network/2", "network/1", "watched-files/1", "watched-looks/1"}
 )
 
