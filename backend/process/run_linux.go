@@ -235,6 +235,9 @@ func explained(r *status.Report, policy *config.Policy, command *Command) *statu
 		if e.Op != "seccomp" && syscall.Errno(e.Errno) == syscall.EMFILE {
 			remedy = hint.FewDescriptors
 		}
+		if syscall.Errno(e.Errno) == syscall.EFBIG { // a few small files are made for a run; the caller's limit holds for them, too
+			remedy = "this process may not write files of that size: ulimit -f 64 lets it; --max-file-size bounds those of the command alone"
+		}
 		if e.Step == "publish" {
 			switch syscall.Errno(e.Errno) {
 			case syscall.EADDRINUSE:

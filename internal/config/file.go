@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/located"
 )
 
@@ -113,11 +115,14 @@ func unreadable(path string, err error) error {
 	if errors.As(err, &pe) {
 		op = pe.Op
 	}
-	hint := "make it a TOML file that you can read, or remove it"
-	if errors.Is(err, fs.ErrNotExist) {
-		hint = "check the path"
+	remedy := "make it a TOML file that you can read, or remove it"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		remedy = "check the path"
+	case errors.Is(err, syscall.EMFILE):
+		remedy = hint.FewDescriptors
 	}
-	return &UsageError{Msg: fmt.Sprintf("%s %q: %v", op, path, cause), Hint: hint, Err: err}
+	return &UsageError{Msg: fmt.Sprintf("%s %q: %v", op, path, cause), Hint: remedy, Err: err}
 }
 
 // parseFile reads what a file says. Everything in it must be known.

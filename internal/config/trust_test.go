@@ -4,6 +4,7 @@ package config
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/confine-run/confine/internal/hint"
 	"github.com/confine-run/confine/internal/must"
 )
 
@@ -302,4 +304,21 @@ func FuzzTrustStore(f *testing.F) {
 			t.Fatalf("%q: %v, %v, %v", text, list, again, err)
 		}
 	})
+}
+
+// A file that can't be read says what to do about the reason.
+func TestUnreadableFilesAreToldTheRemedy(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{fs.ErrNotExist, "check the path"},
+		{syscall.EMFILE, hint.FewDescriptors},
+		{fs.ErrPermission, "make it a TOML file that you can read, or remove it"},
+	} {
+		_, remedy := hint.Split(unreadable("/x", &fs.PathError{Op: "open", Path: "/x", Err: c.err}))
+		if remedy != c.want {
+			t.Errorf("%v: %q", c.err, remedy)
+		}
+	}
 }
