@@ -39,8 +39,11 @@ type Prepared struct {
 var ahead atomic.Pointer[cloning]
 
 // Ahead begins to clone a child for the namespaces that the first run is likely to want, if First has not. One that wants others
-// ends it, and so does drop where there is no run.
+// ends it, and so does drop where there is no run. Who has to wait for a turn begins none.
 func Ahead(namespaces uintptr) (drop func()) {
+	if First.Turn.Taken() {
+		return func() {}
+	}
 	c := &cloning{namespaces: First.Namespaces, child: &process{}, theirs: -1}
 	if c.child.pid, c.child.pidfd, c.child.sock, c.told = First.Take(); c.child.pid == 0 {
 		c = clone(namespaces)
@@ -53,6 +56,7 @@ func Ahead(namespaces uintptr) (drop func()) {
 var First = linux.First{
 	Namespaces:   unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
 	Capabilities: setupCaps,
+	Turn:         linux.Turn{Name: "confine1", Patience: time.Second},
 	Slack:        uintptr(handoff.MonitorSlack),
 	Argv:         [2]string{childName + "\x00", childWord + "\x00"},
 	Env:          [3]string{childProcessors + "\x00", childGC + "\x00", childPreempt + "\x00"},

@@ -71,6 +71,36 @@ func Open(ctx context.Context, policy *config.Policy, command *Command, io super
 	return box, plan, r, err
 }
 
+// awaitTurn waits until this process may start a run beside others of the user's, and has the next one begin when it has. What takes long
+// doesn't hold them up.
+func awaitTurn(begin *startupSignals, io *supervisor.Options) error {
+	turn := &supervisor.First.Turn
+	if turn.Taken() {
+		begin.listen()
+		have := make(chan struct{})
+		go func() {
+			turn.Wait()
+			close(have)
+		}()
+		select {
+		case <-have:
+		case <-begin.ctx.Done():
+			return context.Cause(begin.ctx)
+		}
+	}
+	if turn.Has() {
+		time.AfterFunc(linux.TurnTime, turn.Pass)
+		started := io.Started
+		io.Started = func() {
+			turn.Pass()
+			if started != nil {
+				started()
+			}
+		}
+	}
+	return nil
+}
+
 // set is a child that waits for its plan, and the plan.
 type set struct {
 	ready *supervisor.Prepared
@@ -99,6 +129,10 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 			notify() // waits
 		}
 	}
+	if cause := awaitTurn(begin, &io); cause != nil {
+		return stopped(cause, "it waited for others to start", policy, command), nil
+	}
+	defer supervisor.First.Turn.Pass()
 	if command.hasImage(policy) {
 		begin.listen()
 		err := command.unpack(begin.ctx, policy)

@@ -37,10 +37,11 @@ type Exec struct {
 	Tells bool
 }
 
-// MonitorSlack is by how much timers of a Go runtime of ours may be late, that of the child and that of a process that tells: the
-// runtime's monitor sleeps for 20 us at a time as long as there is something to do, which took a tenth of the child's CPU. The
-// thread that such a process begins with, and whatever that starts, has the caller's slack again by PR_SET_TIMERSLACK 0.
-const MonitorSlack = time.Millisecond
+// MonitorSlack is by how much timers of a Go runtime of ours may be late, that of the child, of the command line, and of a process that tells. The
+// runtime's monitor sleeps for 20 us at a time as long as there is something to do: that took a tenth of the child's CPU, and each of 200 starts
+// at once woke up 118 times. The thread that such a process begins with, and whatever that starts, has the caller's slack again by PR_SET_TIMERSLACK 0;
+// threads that the monitor starts don't.
+const MonitorSlack = 4 * time.Millisecond
 
 // TellsVar is in the environment of a process that tells its supervisor something.
 const TellsVar = "CONFINE_TELLS"

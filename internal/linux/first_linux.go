@@ -18,6 +18,7 @@ type First struct {
 	Slack        uintptr   // of its timers and of ours, until somebody sets another, in ns
 	Argv         [2]string // all of these end with a zero byte
 	Env          [3]string
+	Turn         Turn // of this process; while it has to wait for one, there is no other process
 
 	pid               uintptr
 	pidfd, sock, told int32
@@ -41,7 +42,10 @@ const FirstSock, ProgramFD = 3, 4
 //go:nosplit
 func (f *First) Begin(sp unsafe.Pointer, wanted bool) unsafe.Pointer {
 	var pair, pipe [2]int32 // there can be none when pipe[1] is 0
-	if wanted && call(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0, uintptr(unsafe.Pointer(&pair))) == 0 {
+	if wanted {
+		f.Turn.take(unsafe.Add(sp, -roomBelow))
+	}
+	if wanted && !f.Turn.all && call(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0, uintptr(unsafe.Pointer(&pair))) == 0 {
 		call(unix.SYS_PIPE2, uintptr(unsafe.Pointer(&pipe)), unix.O_CLOEXEC, 0, 0)
 		if pair[0] > 2 && pair[1] > 2 && pipe[1] > 2 { // else the caller has closed a stream, and the runtime opens something there
 			f.clone(sp, pair, pipe)
@@ -112,7 +116,11 @@ func (f *First) Settle() {
 	}
 	f.one = false
 	_ = syscall.Unsetenv(maxProcs[:len(maxProcs)-1])
-	time.AfterFunc(goesOn, func() {
+	begun := goesOn
+	if f.Turn.Taken() { // those who wait do nothing
+		begun += f.Turn.Patience
+	}
+	time.AfterFunc(begun, func() {
 		if runtime.GOMAXPROCS(0) == 1 {
 			runtime.SetDefaultGOMAXPROCS()
 		}
