@@ -76,7 +76,7 @@ func Open(ctx context.Context, policy *config.Policy, command *Command, io super
 func awaitTurn(begin *startupSignals, io *supervisor.Options) error {
 	turn := &supervisor.First.Turn
 	if turn.Taken() {
-		begin.listen()
+		io.Notify()
 		have := make(chan struct{})
 		go func() {
 			turn.Wait()
