@@ -336,7 +336,17 @@ func (s suite) surroundings(t *testing.T) {
 func (s suite) signals(t *testing.T) {
 	box := s.open(t)
 	p, _ := s.start(t, box, nil, "sleep")
-	other, _ := s.start(t, box, nil, "sleep")
+	in, feed := io.Pipe()
+	defer feed.Close()
+	read, out := io.Pipe()
+	defer read.Close()
+	other, _ := s.start(t, box, &backend.Exec{Stdin: in, Stdout: out}, "cat")
+	if _, err := io.WriteString(feed, "x"); err != nil { // one that reads has begun; Wine's console ends others by a fault
+		t.Error(err)
+	}
+	if _, err := read.Read(make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
 	if err := p.Signal(os.Kill); err != nil {
 		t.Error(err)
 	}

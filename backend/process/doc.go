@@ -9,7 +9,7 @@
 //	main.main                 is this process the guard of a run (Init), or the command line? An init never gets here: child's own init is its main
 //	cli.Main                  words and files → config.Resolve → Policy
 //	cli.runConfined           connects streams, terminal and signals
-//	Execute, carryOut         unpacks an image; then, from the highest tier down:
+//	Execute, carryOut         waits for its turn, where many runs of the user's start at once, and unpacks an image; then, from the highest tier down:
 //	  prepare                 plans, while the child starts:
 //	    supervisor.Prepare      the child is cloned into the namespaces of the tier, if it was not begun before, and waits for its plan
 //	    newPlan                 the plan and its ledger, see below
