@@ -31,7 +31,7 @@ import (
 // looked up.
 func (p *Plan) LastWords(r *config.Resolved, text string) (notices []hint.Notice) {
 	for _, look := range [...]func(*config.Resolved, string) hint.Notice{
-		p.unshown, p.unshownVariables, p.identityUnshown, p.writesNothing, p.otherLoopback, p.noPing,
+		p.unshown, p.unshownVariables, p.identityUnshown, p.writesNothing, p.otherLoopback, p.noPing, p.ownSandbox,
 	} {
 		if notice := look(r, text); notice.Text != "" {
 			notices = append(notices, notice)
@@ -188,6 +188,14 @@ func (p *Plan) noPing(_ *config.Resolved, text string) hint.Notice {
 	return hint.Notice{Text: "there is no network to ping", Remedy: "--allow-network HOST allows a host, and to ping it"}
 }
 
+// ownSandbox: a browser begins with a sandbox of its own making, for which there are no namespaces in ours. Chromium itself recommends a set-uid program then.
+func (p *Plan) ownSandbox(_ *config.Resolved, text string) hint.Notice {
+	if !strings.Contains(text, "No usable sandbox!") {
+		return hint.Notice{}
+	}
+	return hint.Notice{Text: "the program's own sandbox takes namespaces, and there are none inside", Remedy: "with the argument --no-sandbox it goes on without: this run confines it"}
+}
+
 // maxUnshown bounds how many names of a text are looked at.
 const maxUnshown = 32
 
@@ -197,12 +205,23 @@ const maxUnshown = 32
 func (p *Plan) unshown(r *config.Resolved, text string) hint.Notice {
 	names, asked := p.namesIn(text), p.namesIn(strings.Join(p.command.Argv, " "))
 	for i := len(names) - 1; i >= max(0, len(names)-maxUnshown); i-- {
-		if name := names[i]; p.harmless(name, slices.Contains(asked, name)) && p.showable(r, name) {
+		if name := hardware(names[i]); p.harmless(name, slices.Contains(asked, name)) && p.showable(r, name) {
 			return notShown(name)
 		}
 	}
 	return hint.Notice{}
 }
+
+// hardware is the directory of all processors, or of all nodes of memory, for a file of one; else the name itself.
+func hardware(name string) string {
+	if below, ok := strings.CutPrefix(name, ofHardware); ok {
+		kind, _, _ := strings.Cut(below, "/")
+		return ofHardware + kind
+	}
+	return name
+}
+
+const ofHardware = "/sys/devices/system/"
 
 func notShown(name string) hint.Notice {
 	return hint.Notice{Text: strconv.Quote(name) + " exists and is not shown inside", Remedy: "--allow-read " + shell.Word(name)}
@@ -287,8 +306,8 @@ func namesIn(text, home, dir string) (names []string) {
 }
 
 // harmless says whether it may be recommended to show what a target named. It has to be the
-// caller's own, or lie in the home directory, or be for every user of the host below /etc, /var or
-// /opt; what is others' may lie in no tree of work. A directory that isn't for every user is recommended
+// caller's own, or lie in the home directory, or be for every user of the host below /etc, /var,
+// /opt or where /sys tells of processors; what is others' may lie in no tree of work. A directory that isn't for every user is recommended
 // only when the command line names it, too: that the target can't change. Outside of the system's places
 // nothing with a leading dot on its way is, and nothing in /run, where containers have secrets, nor ever what
 // the set of secrets has or --deny hides.
@@ -299,14 +318,15 @@ func (p *Plan) harmless(name string, asked bool) bool {
 		below = name
 	}
 	ofSystem := strings.HasPrefix(name, "/etc/") || strings.HasPrefix(name, "/var/") || strings.HasPrefix(name, "/opt/")
-	if !ofSystem && strings.Contains(below, "/.") || strings.HasPrefix(name, "/run/") || names.TooBroad(name, home) || secrets.HidesInEtc(name) {
+	processors := strings.HasPrefix(name, ofHardware)
+	if !ofSystem && strings.Contains(below, "/.") || strings.HasPrefix(name, "/run/") || names.TooBroad(name, home) && !processors || secrets.HidesInEtc(name) {
 		return false
 	}
 	info, err := os.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() && !info.IsDir() {
 		return false
 	}
-	public := forAll(name, info)
+	ofSystem, public := ofSystem || processors, forAll(name, info)
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	own := ok && int(stat.Uid) == os.Geteuid() && (inHome || stat.Uid != 0 || public)
 	switch {
