@@ -14,6 +14,7 @@ import (
 	"github.com/confine-run/confine/backend/process/internal/boxfiles"
 	"github.com/confine-run/confine/backend/process/internal/layers"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor"
 )
@@ -273,9 +274,12 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 		return nil, err
 	}
 	var told []byte
+	var why error // what the module was compiled to isn't kept
 	if at.plan.engine != nil {
 		w.options.Told = func(text []byte) { told = append(told, text...) }
-		x.Argv = at.plan.moduleArgs(e.Argv, x.Dir, s.entryFor(ctx, at.plan, e.Argv[0], x.Dir))
+		var entry string
+		entry, why = s.entryFor(ctx, at.plan, e.Argv[0], x.Dir)
+		x.Argv = at.plan.moduleArgs(e.Argv, x.Dir, entry)
 	}
 	if e.Limits.CPU > 0 {
 		x.Rlimits = behindCPU(x.Rlimits, e.Limits.CPU)
@@ -295,6 +299,9 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 		w.close()
 		if at.plan.engine != nil {
 			heard(r, told)
+		}
+		if why != nil {
+			plan.Ledger(r.Enforced).Note(status.Isolation, notKept(why))
 		}
 		s.mu.Lock()
 		w := s.wanted

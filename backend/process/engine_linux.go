@@ -142,12 +142,16 @@ func (p *planner) asEngine() error {
 	}
 	l.Enforced(status.Isolation, wasm.Engine, details)
 	if e.why != nil {
-		l.Note(status.Isolation, "the module is compiled in each run, since what it is compiled to isn't kept: "+e.why.Error())
+		l.Note(status.Isolation, notKept(e.why))
 	}
 	l.Note(status.Tasks, "a module makes no processes and threads; those are the engine's")
 	x := &p.plan.Exec
 	x.Argv = p.plan.moduleArgs(x.Argv[1:], x.Dir, e.entry)
 	return nil
+}
+
+func notKept(why error) string {
+	return "the module is compiled in each run, since what it is compiled to isn't kept: " + why.Error()
 }
 
 // moduleArgs is the command line for a module with its arguments that starts in dir.
@@ -302,27 +306,26 @@ func heard(r *status.Report, told []byte) {
 	r.Ending.NotFound, r.Ending.Remedy, r.Ending.Module = t.Status == status.ExecFailed && code == 127, t.Hint, t.Reason
 }
 
-// entryFor is the same of a module that a sandbox shows.
-func (s *sandbox) entryFor(ctx context.Context, p *Plan, name, dir string) string {
+// entryFor is the same of a module that a sandbox shows. What can't be opened is the engine's to tell.
+func (s *sandbox) entryFor(ctx context.Context, p *Plan, name, dir string) (string, error) {
 	if p.engine.cache == "" {
-		return ""
+		return "", nil
 	}
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
 	}
 	r, err := s.Files().Open(name)
 	if err != nil {
-		return ""
+		return "", nil
 	}
 	defer r.Close()
 	f, ok := r.(*os.File)
 	if !ok {
-		return ""
+		return "", nil
 	}
 	dir, err = p.command.moduleCache(p.policy) // somebody inside may have led it elsewhere by now
 	if err != nil {
-		return ""
+		return "", err
 	}
-	entry, _ := p.command.entryOf(ctx, p.policy, dir, f, func() {})
-	return entry
+	return p.command.entryOf(ctx, p.policy, dir, f, func() {})
 }
