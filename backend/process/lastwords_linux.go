@@ -31,7 +31,7 @@ import (
 // looked up.
 func (p *Plan) LastWords(r *config.Resolved, text string) (notices []hint.Notice) {
 	for _, look := range [...]func(*config.Resolved, string) hint.Notice{
-		p.unshown, p.unshownVariables, p.identityUnshown, p.writesNothing, p.otherLoopback, p.noPing, p.ownSandbox,
+		p.unshown, p.unshownVariables, p.identityUnshown, p.writesNothing, p.otherLoopback, p.noPing, ownSandbox,
 	} {
 		if notice := look(r, text); notice.Text != "" {
 			notices = append(notices, notice)
@@ -189,7 +189,7 @@ func (p *Plan) noPing(_ *config.Resolved, text string) hint.Notice {
 }
 
 // ownSandbox: a browser begins with a sandbox of its own making, for which there are no namespaces in ours. Chromium itself recommends a set-uid program then.
-func (p *Plan) ownSandbox(_ *config.Resolved, text string) hint.Notice {
+func ownSandbox(_ *config.Resolved, text string) hint.Notice {
 	if !strings.Contains(text, "No usable sandbox!") {
 		return hint.Notice{}
 	}

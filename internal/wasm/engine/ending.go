@@ -37,6 +37,8 @@ func notStarted(name string, err error) (*wasm.Told, int) {
 		if !strings.Contains(name, "/") {
 			t.Hint = "it takes the file of a module, by its path; PATH is not looked at"
 		}
+	case errors.Is(err, errNoModule):
+		t.Hint = "--isolation process runs a program of the system's"
 	case errors.As(err, &missing):
 		t.Denied = []string{missing.from + "." + missing.name}
 	case errors.As(err, &large):

@@ -76,6 +76,9 @@ func run(o *wasm.Options, argv, environ []string) (*wasm.Told, int) {
 	if err != nil {
 		return notStarted(argv[0], err)
 	}
+	if !bytes.HasPrefix(text, []byte(magic)) {
+		return notStarted(argv[0], errNoModule)
+	}
 	mem := &memory{limit: uint64(o.Pages) * wasm.PageSize}
 	ctx := experimental.WithMemoryAllocator(context.Background(), mem)
 	runtime, module, err := compiled(ctx, text, o.Cache)
@@ -116,6 +119,11 @@ func run(o *wasm.Options, argv, environ []string) (*wasm.Told, int) {
 	}
 	return ending(err, mem, seen)
 }
+
+// magic is how every module begins.
+const magic = "\x00asm"
+
+var errNoModule = errors.New("no module of WebAssembly")
 
 // start runs a module to its end.
 func start(ctx context.Context, runtime wazero.Runtime, module wazero.CompiledModule, config wazero.ModuleConfig) (err error) {
