@@ -36,8 +36,11 @@ type Options struct {
 // ErrFull is the answer to a claim that has waited for a place in vain.
 var ErrFull = places.ErrFull
 
+// mostOfProcess is the most sandboxes of a process, where nobody says how many.
+const mostOfProcess = 1000
+
 // ofProcess are the places of all pools of this process: as many as it has descriptors for.
-var ofProcess = sync.OnceValue(func() *places.Places { return places.New(places.ByDescriptors()) })
+var ofProcess = sync.OnceValue(func() *places.Places { return places.New(min(mostOfProcess, places.ByDescriptors())) })
 
 // key says what a sandbox is: the plan of its box, and the policy that its reports are about.
 type key [sha256.Size]byte

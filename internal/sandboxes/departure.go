@@ -64,13 +64,17 @@ func (l Leaving) Depart(ctx context.Context) (*Departure, error) {
 	if now := l.Now(); now != nil {
 		return now, nil
 	}
-	if s.origin == nil {
+	if s.Ended() != nil {
+		return nil, backend.ErrClosed
+	}
+	_, origin, _ := askedOf(s)
+	if origin == nil {
 		return nil, &config.UsageError{Msg: "it isn't known how to ask for this sandbox elsewhere", Err: errors.ErrUnsupported}
 	}
 	used := s.Use()
 	back := func() error { return nil }
-	mover, memory := backend.As[backend.Mover](s.box)
-	take := s.box.Snapshot
+	mover, memory := backend.As[backend.Mover](boxOf(s))
+	take := boxOf(s).Snapshot
 	if memory {
 		take = func(ctx context.Context) (made backend.Snapshot, err error) {
 			made, back, err = mover.Depart(ctx)
@@ -93,7 +97,7 @@ func (l Leaving) Depart(ctx context.Context) (*Departure, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.now, d.back, d.used = &Departure{Token: newID() + newID(), Snapshot: in.ID, Memory: memory, Origin: s.origin}, back, used
+	d.now, d.back, d.used = &Departure{Token: newID() + newID(), Snapshot: in.ID, Memory: memory, Origin: origin}, back, used
 	return d.now, nil
 }
 

@@ -2,6 +2,7 @@ package sandboxes
 
 import (
 	"context"
+	"os"
 	"sync"
 
 	"github.com/confine-run/confine/backend"
@@ -10,18 +11,23 @@ import (
 )
 
 // Usage is what everybody inside uses now.
-func (s *Sandbox) Usage() (backend.Usage, error) { return s.box.Usage() }
+func (s *Sandbox) Usage() (backend.Usage, error) { return boxOf(s).Usage() }
 
 // Traffic is what was reached and refused until now; nil: nobody sees it.
 func (s *Sandbox) Traffic() *status.Traffic {
-	if seen, ok := backend.As[backend.Seer](s.box); ok {
+	if seen, ok := backend.As[backend.Seer](boxOf(s)); ok {
 		return seen.Traffic()
 	}
 	return nil
 }
 
 // Usage is what the process and those that it started use now. What has ended is os.ErrProcessDone: its report has what it used.
-func (p *Process) Usage() (backend.Usage, error) { return p.process.Usage() }
+func (p *Process) Usage() (u backend.Usage, err error) {
+	if running := p.process.Load(); running != nil {
+		return (*running).Usage()
+	}
+	return u, os.ErrProcessDone
+}
 
 // Policy is the one that holds. It is not to be changed.
 func (s *Sandbox) Policy() *config.Policy {
@@ -39,7 +45,7 @@ func (s *Sandbox) Network(ctx context.Context, change func(*config.Policy) (*con
 	if err != nil {
 		return err
 	}
-	if err := s.box.Network(ctx, n); err != nil {
+	if err := boxOf(s).Network(ctx, n); err != nil {
 		return err
 	}
 	policy.Network = *n

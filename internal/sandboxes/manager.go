@@ -15,6 +15,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/places"
 	"github.com/confine-run/confine/internal/review"
 )
 
@@ -25,8 +26,11 @@ type Owner string
 type Options struct {
 	// Backend builds what a policy asks for.
 	Backend func(p *config.Policy) backend.Backend
-	// Max is how many sandboxes there are at one time, MaxPerOwner how many of one owner. 0: any number.
+	// Max is how many sandboxes there are at one time, MaxPerOwner how many of one owner: from before one is built until nothing of it is
+	// left. 0: any number.
 	Max, MaxPerOwner int
+	// Wait is how long somebody waits for one of Max, in turn with other owners. 0: nobody waits.
+	Wait time.Duration
 	// Snapshots is a directory below which each owner has one for snapshots; empty: none are kept.
 	Snapshots string
 	// MaxSnapshots is how many snapshots an owner has, MaxSnapshotBytes how many bytes they take. 0: any number.
@@ -52,11 +56,15 @@ var ErrNotFound = errors.New("there is no such sandbox")
 
 // QuotaError says that there are too many.
 type QuotaError struct {
-	What string // "sandboxes", "sandboxes of this owner", …
-	Max  int
+	What   string // "sandboxes", "sandboxes of this owner", …
+	Max    int
+	Waited time.Duration // so long, and there still were; 0: nobody waits for this
 }
 
 func (e *QuotaError) Error() string {
+	if e.Waited > 0 {
+		return fmt.Sprintf("there are %d %s, and none has ended for somebody who has waited for %v", e.Max, e.What, e.Waited)
+	}
 	return fmt.Sprintf("there may be %d %s, and not more", e.Max, e.What)
 }
 
@@ -68,6 +76,7 @@ func (e *TakenError) Error() string { return fmt.Sprintf("there is a sandbox nam
 // Manager keeps sandboxes. Its methods may be called from any goroutine.
 type Manager struct {
 	opts   Options
+	places *places.Places // of Max
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -84,7 +93,7 @@ type Manager struct {
 func New(o Options) *Manager {
 	o.LogBytes = cmp.Or(o.LogBytes, 1<<20)
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Manager{opts: o, ctx: ctx, cancel: cancel, all: map[string]*Sandbox{}, building: map[Owner][]string{}, shelves: map[Owner]*shelf{}}
+	return &Manager{opts: o, places: places.New(o.Max), ctx: ctx, cancel: cancel, all: map[string]*Sandbox{}, building: map[Owner][]string{}, shelves: map[Owner]*shelf{}}
 }
 
 // Request is what somebody wants.
@@ -116,6 +125,9 @@ func (m *Manager) Create(ctx context.Context, owner Owner, r Request) (*Sandbox,
 		return nil, err
 	}
 	defer room.free()
+	if err := room.wait(ctx); err != nil {
+		return nil, err
+	}
 	b := m.opts.Backend(r.Spec.Policy)
 	spec := *r.Spec
 	if m.opts.Snapshots != "" {
@@ -164,7 +176,7 @@ func (m *Manager) Fork(ctx context.Context, from *Sandbox, n int, r Request) ([]
 	case n < 1:
 		return nil, &config.UsageError{Msg: "the number of forks is below 1"}
 	case n > maxForks:
-		return nil, &QuotaError{"forks at once", maxForks}
+		return nil, &QuotaError{What: "forks at once", Max: maxForks}
 	case n > 1 && r.Name != "":
 		return nil, &config.UsageError{Msg: "a name is of one fork alone"}
 	}
@@ -173,24 +185,28 @@ func (m *Manager) Fork(ctx context.Context, from *Sandbox, n int, r Request) ([]
 		return nil, err
 	}
 	defer room.free()
-	defer from.Use()()
-	if r.Env == nil {
-		r.Env = from.env
+	if room.places = m.places.Try(n); room.places == nil {
+		return nil, &QuotaError{What: "sandboxes", Max: m.opts.Max}
 	}
-	r.Origin = from.origin
+	defer from.Use()()
+	env, origin, agreed := askedOf(from)
+	if r.Env == nil {
+		r.Env = env
+	}
+	r.Origin = origin
 	if r.Labels == nil {
 		r.Labels = from.Labels()
 	}
 	var all []built
 	for range n {
-		one, err := m.build(ctx, from.box.Fork)
+		one, err := m.build(ctx, boxOf(from).Fork)
 		if err != nil {
 			for _, b := range all {
 				b.drop()
 			}
 			return nil, err
 		}
-		one.backend, one.policy, one.dir, one.agreed = from.backend, from.Policy(), from.dir, from.agreed.Clone()
+		one.backend, one.policy, one.dir, one.agreed = from.backend, from.Policy(), from.dir, agreed.Clone()
 		all = append(all, one)
 	}
 	return m.add(room, r, all...)
@@ -233,6 +249,7 @@ func (m *Manager) add(room *room, r Request, all ...built) (some []*Sandbox, err
 	m.mu.Lock()
 	for i := range all {
 		s := newSandbox(m, all[i], room.owner, r)
+		s.place = room.places[i]
 		m.all[s.ID] = s
 		some = append(some, s)
 		m.ending.Add(1)
@@ -241,6 +258,7 @@ func (m *Manager) add(room *room, r Request, all ...built) (some []*Sandbox, err
 			s.watch()
 		}()
 	}
+	room.places = nil
 	room.end()
 	m.mu.Unlock()
 	for _, s := range some {
@@ -263,6 +281,26 @@ type room struct {
 	owner Owner
 	name  string
 	n     int // 0: the sandboxes are there, or won't be
+
+	places []*places.Place // of those that are not there yet
+}
+
+// wait waits for a place, in turn.
+func (r *room) wait(ctx context.Context) error {
+	m := r.m
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(m.ctx, cancel)()
+	place, err := m.places.Take(ctx, string(r.owner), m.opts.Wait)
+	switch {
+	case err == nil:
+		r.places = []*places.Place{place}
+	case errors.Is(err, places.ErrFull):
+		err = &QuotaError{What: "sandboxes", Max: m.opts.Max, Waited: m.opts.Wait}
+	case m.ctx.Err() != nil:
+		err = backend.ErrClosed
+	}
+	return err
 }
 
 // reserve has room for n more, until they are there or it is freed.
@@ -272,17 +310,10 @@ func (m *Manager) reserve(owner Owner, name string, n int) (*room, error) {
 	if m.closed {
 		return nil, backend.ErrClosed
 	}
-	all, own := 0, len(m.building[owner])
-	for _, names := range m.building {
-		all += len(names)
-	}
+	own := len(m.building[owner])
 	taken := name != "" && slices.Contains(m.building[owner], name)
 	for _, s := range m.all {
-		if s.Ended() != nil {
-			continue
-		}
-		all++
-		if s.Owner != owner {
+		if s.Owner != owner || s.Ended() != nil {
 			continue
 		}
 		own++
@@ -291,15 +322,12 @@ func (m *Manager) reserve(owner Owner, name string, n int) (*room, error) {
 	if taken {
 		return nil, &TakenError{name}
 	}
-	if m.opts.Max > 0 && all+n > m.opts.Max {
-		return nil, &QuotaError{"sandboxes", m.opts.Max}
-	}
 	if m.opts.MaxPerOwner > 0 && own+n > m.opts.MaxPerOwner {
-		return nil, &QuotaError{"sandboxes of this owner", m.opts.MaxPerOwner}
+		return nil, &QuotaError{What: "sandboxes of this owner", Max: m.opts.MaxPerOwner}
 	}
 	m.building[owner] = append(m.building[owner], slices.Repeat([]string{name}, n)...)
 	m.ending.Add(n)
-	return &room{m, owner, name, n}, nil
+	return &room{m: m, owner: owner, name: name, n: n}, nil
 }
 
 func (r *room) free() {
@@ -320,6 +348,10 @@ func (r *room) end() {
 	}
 	r.m.ending.Add(-r.n)
 	r.n = 0
+	for _, place := range r.places {
+		place.Free()
+	}
+	r.places = nil
 }
 
 // Get finds a sandbox or a tombstone by its ID or its name. Of a name, one that stands counts, or else the last.

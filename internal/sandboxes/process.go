@@ -56,10 +56,10 @@ type Process struct {
 	// Done is closed when the last frame is in the log.
 	Done chan struct{}
 
-	process backend.Process
-	writing sync.Mutex // of input
-	input   *os.File   // the end that is written to, nil for none
-	inside  *os.File   // the end that the process reads
+	process atomic.Pointer[backend.Process] // nil: it has ended
+	writing sync.Mutex                      // of input
+	input   *os.File                        // the end that is written to, nil for none
+	inside  *os.File                        // the end that the process reads
 	report  atomic.Pointer[status.Report]
 }
 
@@ -73,8 +73,9 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 	if err := allows(s.Policy(), e.Limits); err != nil {
 		return nil, err
 	}
+	env, _, _ := askedOf(s)
 	run := e.Exec
-	run.Stdin, run.Env = e.Input, slices.Concat(s.env, e.Env)
+	run.Stdin, run.Env = e.Input, slices.Concat(env, e.Env)
 	if e.OpenInput {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -93,7 +94,9 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 	err := s.number(p)
 	if err == nil {
 		p.Log.Append(Frame{Type: FrameStarted, Process: p.Number, Argv: p.Argv})
-		p.process, err = s.box.Start(context.Background(), &run)
+		var running backend.Process
+		running, err = boxOf(s).Start(context.Background(), &run)
+		p.process.Store(&running)
 	}
 	if err != nil {
 		done()
@@ -107,12 +110,13 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 	}
 	go func() {
 		defer done()
-		r := p.process.Wait()
+		r := (*p.process.Load()).Wait()
 		stdout.Flush()
 		stderr.Flush()
 		p.closeInput()
 		happened.rest(r)
 		p.report.Store(r) // whoever is told that it has ended finds it ended
+		p.process.Store(nil)
 		p.Log.Close(Frame{Type: FrameExit, Process: p.Number, Report: r})
 		s.Events.Append(Frame{Type: FrameExit, Process: p.Number, Report: r})
 		close(p.Done)
@@ -211,10 +215,20 @@ func (r *roster) Process(number int) (*Process, error) {
 func (p *Process) Report() *status.Report { return p.report.Load() }
 
 // Signal sends a signal to the process and its process group.
-func (p *Process) Signal(sig os.Signal) error { return p.process.Signal(sig) }
+func (p *Process) Signal(sig os.Signal) error {
+	if running := p.process.Load(); running != nil {
+		return (*running).Signal(sig)
+	}
+	return os.ErrProcessDone
+}
 
 // Resize changes the size of its terminal.
-func (p *Process) Resize(size backend.WinSize) error { return p.process.Resize(size) }
+func (p *Process) Resize(size backend.WinSize) error {
+	if running := p.process.Load(); running != nil {
+		return (*running).Resize(size)
+	}
+	return os.ErrProcessDone
+}
 
 // ErrFull says that a process took nothing of its standard input for a minute.
 var ErrFull = errors.New("the process has not read its standard input for a minute")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/places"
 	"github.com/confine-run/confine/status"
 )
 
@@ -50,7 +51,8 @@ type Sandbox struct {
 type ending struct {
 	cause, reason string
 	over          *End // nil: it has not ended
-	weight        int  // about what is kept in memory beside the word of its end; the manager's
+	place         *places.Place
+	weight        int // about what is kept in memory beside the word of its end; the manager's
 }
 
 // terms are what holds by now.
@@ -170,11 +172,13 @@ func (s *Sandbox) finish() {
 	if end.Cause == "" {
 		end.Cause, end.Reason = CauseFailed, "it ended without a word: "+end.Error
 	}
+	leave(s, report, err)
 	s.mu.Lock()
 	s.over = end
 	s.mu.Unlock()
 	s.Events.Close(Frame{Type: FrameEnded, Cause: end.Cause, Reason: end.Reason})
 	s.manager.bury(s)
+	s.place.Free()
 	close(s.ended)
 }
 
@@ -293,7 +297,7 @@ func (s *Sandbox) SetLabels(labels map[string]string) {
 }
 
 // Ledger says what it enforces.
-func (s *Sandbox) Ledger() status.Ledger { return s.box.Ledger() }
+func (s *Sandbox) Ledger() status.Ledger { return boxOf(s).Ledger() }
 
 // Files are those that processes inside see.
-func (s *Sandbox) Files() backend.Files { return s.box.Files() }
+func (s *Sandbox) Files() backend.Files { return boxOf(s).Files() }

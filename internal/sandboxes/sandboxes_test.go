@@ -514,3 +514,77 @@ func TestASandboxIsNotCountedTwiceWhileItIsTold(t *testing.T) {
 		t.Errorf("a third: %v", err)
 	}
 }
+
+// One owner asks for hundreds, and another for one, for which that waits no longer than for one of the others to end.
+func TestOwnersTakeTurnsWhereThereIsNoRoom(t *testing.T) {
+	m := newManager(t, Options{Max: 2, Wait: time.Minute})
+	held := []*Sandbox{create(t, m, request()), create(t, m, request())}
+	var group sync.WaitGroup
+	made := make(chan *Sandbox, 300)
+	for range 200 {
+		group.Go(func() {
+			if s, err := m.Create(t.Context(), "greedy", request()); err == nil {
+				made <- s
+			}
+		})
+	}
+	for m.places.Waiting() < 200 {
+		time.Sleep(time.Millisecond)
+	}
+	group.Go(func() {
+		if s, err := m.Create(t.Context(), "other", request()); err == nil {
+			made <- s
+		} else {
+			t.Error(err)
+		}
+	})
+	for m.places.Waiting() < 201 {
+		time.Sleep(time.Millisecond)
+	}
+	held[0].Close(CauseClosed, "")
+	held[1].Close(CauseClosed, "")
+	for i := range 201 {
+		s := <-made
+		m.mu.Lock()
+		n := len(m.all) - len(m.tombstones)
+		m.mu.Unlock()
+		if n > 2 {
+			t.Errorf("%d stand", n)
+		}
+		if s.Owner == "other" && i > 100 {
+			t.Errorf("it had to wait for %d others", i)
+		}
+		s.Close(CauseClosed, "")
+	}
+	group.Wait()
+}
+
+func TestWhoWaitsForRoomIsRefusedOrLeaves(t *testing.T) {
+	m := newManager(t, Options{Max: 1, Wait: 10 * time.Millisecond})
+	create(t, m, request())
+	var quota *QuotaError
+	if _, err := m.Create(t.Context(), "me", request()); !errors.As(err, &quota) || quota.Waited == 0 {
+		t.Error(err)
+	}
+	m.opts.Wait = time.Minute
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := m.Create(ctx, "me", request()); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	failed := make(chan error, 1)
+	go func() {
+		_, err := m.Create(context.Background(), "me", request())
+		failed <- err
+	}()
+	for m.places.Waiting() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if len(m.building["me"]) != 1 {
+		t.Errorf("%d are being built", len(m.building["me"]))
+	}
+	m.Close()
+	if err := <-failed; !errors.Is(err, backend.ErrClosed) {
+		t.Error(err)
+	}
+}

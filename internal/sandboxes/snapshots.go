@@ -178,7 +178,7 @@ func (h Snapshots) room() (*writer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.writing >= maxWriting {
-		return nil, &QuotaError{"snapshots of this owner that are being written", maxWriting}
+		return nil, &QuotaError{What: "snapshots of this owner that are being written", Max: maxWriting}
 	}
 	store, err := h.open(true)
 	if err != nil {
@@ -203,7 +203,7 @@ func (w *writer) look() error {
 	}
 	o := &w.of.m.opts
 	if o.MaxSnapshots > 0 && len(all)+w.shelf.writing >= o.MaxSnapshots {
-		return &QuotaError{"snapshots of this owner", o.MaxSnapshots}
+		return &QuotaError{What: "snapshots of this owner", Max: o.MaxSnapshots}
 	}
 	if o.MaxSnapshotBytes > 0 {
 		used, err := w.store.Bytes()
@@ -218,7 +218,7 @@ func (w *writer) look() error {
 }
 
 func (w *writer) full() error {
-	return &QuotaError{"bytes of snapshots of this owner", int(w.of.m.opts.MaxSnapshotBytes)}
+	return &QuotaError{What: "bytes of snapshots of this owner", Max: int(w.of.m.opts.MaxSnapshotBytes)}
 }
 
 func (w *writer) done() {
@@ -267,7 +267,7 @@ func (h Snapshots) kept(b backend.Backend, word string) (backend.Snapshot, error
 
 // Snapshot writes the files of the sandbox down, and names what was written unless name is empty. What runs goes on, and isn't in it.
 func (s *Sandbox) Snapshot(ctx context.Context, name string) (*snapshot.Info, error) {
-	return s.manager.Snapshots(s.Owner).write(ctx, s, name, s.box.Snapshot)
+	return s.manager.Snapshots(s.Owner).write(ctx, s, name, boxOf(s).Snapshot)
 }
 
 // write has take write a sandbox down.
@@ -312,13 +312,14 @@ func (s *Sandbox) Restore(ctx context.Context, word string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.box.Restore(ctx, from), from.Close())
+	return errors.Join(boxOf(s).Restore(ctx, from), from.Close())
 }
 
 // Review looks at what was changed in trees of which the caller has overlays. Until it is closed that is kept in a directory of kept runs.
 func (s *Sandbox) Review(ctx context.Context, keep string) (*review.Review, error) {
 	defer s.Use()()
-	return review.Take(ctx, s.box, keep, s.agreed)
+	_, _, agreed := askedOf(s)
+	return review.Take(ctx, boxOf(s), keep, agreed)
 }
 
 // Dir is the directory of the caller's that it is about.

@@ -54,7 +54,7 @@ func newE2B(s *Server) *e2bSide {
 		},
 		Owner: side.owner,
 		Request: func(owner sandboxes.Owner, r *http.Request) (done func(), ok bool) {
-			if done, ok = s.requests.take(owner, 1, maxRequests); ok {
+			if done, ok = s.requests.take(owner, 1, int64(conns()*3/4)); ok {
 				sockets.PeerOf(r).Serve()
 			}
 			return done, ok

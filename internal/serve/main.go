@@ -15,9 +15,11 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/places"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/internal/sockets"
 	"github.com/confine-run/confine/status"
@@ -118,7 +120,11 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	if err := s.admitThese(uids, *tokenFile); err != nil {
 		return err
 	}
-	o := sandboxes.Options{Backend: backends, Max: *most, MaxPerOwner: *perOwner, MaxSnapshots: *snapshots}
+	room, err := roomFor(*most, pools, said)
+	if err != nil {
+		return err
+	}
+	o := sandboxes.Options{Backend: backends, Max: room, Wait: roomTime, MaxPerOwner: *perOwner, MaxSnapshots: *snapshots}
 	if o.MaxSnapshotBytes, err = config.ParseSize(*snapshotBytes); err != nil {
 		return &config.UsageError{Msg: "--max-snapshot-bytes: " + err.Error()}
 	}
@@ -153,6 +159,29 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 		ctx = until(ctx, held)
 	}
 	return s.Serve(ctx, listeners...)
+}
+
+// roomTime is how long a request for a sandbox waits for its turn where there is no room.
+const roomTime = 10 * time.Second
+
+// roomFor is how many sandboxes there may be of those that are wanted, by the descriptors of this process. Those that are parked have theirs.
+func roomFor(most int, pools []string, said io.Writer) (int, error) {
+	parked := 0
+	for _, word := range pools {
+		if _, _, max, err := poolOf(word); err == nil { // else that is an error later
+			parked += 2 * max
+		}
+	}
+	all := places.ByDescriptors()
+	if all-parked < 1 {
+		return 0, &config.UsageError{Msg: fmt.Sprintf("--pool keeps up to %d sandboxes parked, and there are descriptors for %d in all", parked, all),
+			Hint: "a smaller pool, or more descriptors: LimitNOFILE= of the unit, ulimit -n"}
+	}
+	if most <= 0 || most > all-parked {
+		most = all - parked
+		fmt.Fprintf(said, "confine serve: %d sandboxes at one time: there are %d descriptors (LimitNOFILE=, ulimit -n)\n", most, places.Descriptors())
+	}
+	return most, nil
 }
 
 // until is a context that ends when a reader does, too.

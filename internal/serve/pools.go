@@ -12,6 +12,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/places"
 	"github.com/confine-run/confine/internal/pool"
 	"github.com/confine-run/confine/internal/sandboxes"
 )
@@ -36,17 +37,15 @@ type poolRoutes struct{ *Server }
 
 // open begins to keep sandboxes ready: a word is PROFILE=MIN:MAX. ceiling is the server's, for errors.
 func (s poolRoutes) open(words []string, ceiling string, backends func(*config.Policy) backend.Backend) error {
+	room := places.New(places.ByDescriptors()) // which is never all taken: the manager bounds what is claimed, and [roomFor] both
 	for _, word := range words {
-		profile, size, _ := strings.Cut(word, "=")
-		least, most, _ := strings.Cut(size, ":")
-		min, err := strconv.Atoi(least)
-		max, err2 := strconv.Atoi(most)
-		if profile == "" || err != nil || err2 != nil {
+		profile, min, max, err := poolOf(word)
+		if err != nil {
 			s.close()
-			return &config.UsageError{Msg: fmt.Sprintf("--pool %q: it takes PROFILE=MIN:MAX", word), Hint: "so many sandboxes are always ready, and so many at most: --pool standard=2:20"}
+			return err
 		}
 		for _, kind := range []poolKind{forRuns, forSandboxes} {
-			p, err := s.add(profile, kind, pool.Options{Min: min, Max: max, Backend: backends})
+			p, err := s.add(profile, kind, pool.Options{Min: min, Max: max, Backend: backends, Places: room})
 			if err != nil {
 				s.close()
 				return unpooled(word, ceiling, err)
@@ -55,6 +54,18 @@ func (s poolRoutes) open(words []string, ceiling string, backends func(*config.P
 		}
 	}
 	return nil
+}
+
+// poolOf reads the word of a pool.
+func poolOf(word string) (profile string, min, max int, err error) {
+	profile, size, _ := strings.Cut(word, "=")
+	least, most, _ := strings.Cut(size, ":")
+	min, err = strconv.Atoi(least)
+	max, err2 := strconv.Atoi(most)
+	if profile == "" || err != nil || err2 != nil {
+		return "", 0, 0, &config.UsageError{Msg: fmt.Sprintf("--pool %q: it takes PROFILE=MIN:MAX", word), Hint: "so many sandboxes are always ready, and so many at most: --pool standard=2:20"}
+	}
+	return profile, min, max, nil
 }
 
 // unpooled says why there is no pool: what has been asked for is a mistake on the command line, whatever it would be in a request.

@@ -6,12 +6,14 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"strconv"
 	"syscall"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/filetree"
 	"github.com/confine-run/confine/internal/hint"
+	"github.com/confine-run/confine/internal/places"
 	"github.com/confine-run/confine/internal/sandboxes"
 	"github.com/confine-run/confine/status"
 )
@@ -24,9 +26,10 @@ type problem struct {
 	Code   string         `json:"code"`
 	Detail string         `json:"detail,omitempty"`
 	Hint   string         `json:"hint,omitempty"`
-	Report *status.Report `json:"report,omitempty"` // of what could not be built
-	Paths  []PathProblem  `json:"paths,omitempty"`  // that something is wrong with
-	More   int            `json:"more,omitempty"`   // of those, which aren't listed
+	Retry  int            `json:"retry_after,omitempty"` // seconds, as the header Retry-After
+	Report *status.Report `json:"report,omitempty"`      // of what could not be built
+	Paths  []PathProblem  `json:"paths,omitempty"`       // that something is wrong with
+	More   int            `json:"more,omitempty"`        // of those, which aren't listed
 }
 
 func (p *problem) Error() string { return p.Code + ": " + p.Detail }
@@ -49,6 +52,7 @@ const (
 	codeExec         = "EXEC_FAILED"    // the process could not be started
 	codeBuild        = "BUILD_FAILED"   // the sandbox could not be built
 	codeQuota        = "QUOTA"          // there are too many
+	codeOverloaded   = "OVERLOADED"     // the server has no room, and had none for as long as it was waited for
 	codeConflict     = "CONFLICT"       // a key of idempotency, used for another request; a name that is taken
 	codeFile         = "FILE"           // what the file system answered
 	CodeChanged      = "CHANGED"        // paths of the caller's that have changed meanwhile
@@ -69,6 +73,16 @@ func fail(code int, what, detail string) *problem {
 
 func ended(end *sandboxes.End) *problem {
 	return fail(http.StatusGone, codeEnded, "the sandbox has ended: "+end.Reason).hint(`POST /v1/sandboxes, or "confine session start", opens another`)
+}
+
+// retryTime is when somebody for whom there was no room may ask again, in seconds.
+const retryTime = 5
+
+func overloaded(err error) *problem {
+	text, _ := hint.Split(err)
+	p := fail(http.StatusServiceUnavailable, codeOverloaded, text).hint("ask again after a while, with the same Idempotency-Key if there was one")
+	p.Retry = retryTime
+	return p
 }
 
 func (p *problem) hint(hint string) *problem {
@@ -114,6 +128,8 @@ func problemOf(err error) *problem {
 		return fail(http.StatusConflict, codeConflict, taken.Error()).hint("end that, or choose another name")
 	case errors.As(err, &elsewhere):
 		return fail(http.StatusConflict, codeConflict, elsewhere.Error()).hint("end one of the two")
+	case errors.As(err, &quota) && quota.Waited > 0, errors.Is(err, places.ErrFull):
+		return overloaded(err)
 	case errors.As(err, &quota):
 		return fail(http.StatusTooManyRequests, codeQuota, quota.Error()).hint("end some, or wait")
 	case errors.As(err, &unbuilt):
@@ -197,6 +213,9 @@ func refuse(w http.ResponseWriter, err error) {
 	p := problemOf(err)
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	if p.Retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(p.Retry))
 	}
 	text, _ := json.Marshal(p) // plain data
 	w.Header().Set("Content-Type", problemType)

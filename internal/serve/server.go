@@ -78,7 +78,6 @@ const (
 	maxBody     = 32 << 20         // of a document
 	writeTime   = 60 * time.Second // that a client may take for what it is sent
 	keepalive   = 15 * time.Second // of a stream that has nothing to say
-	maxConns    = 1024
 	headerTime  = 10 * time.Second
 	unreadTime  = time.Second // for what is left of a body that was not read
 	idleTime    = 2 * time.Minute
@@ -116,7 +115,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	var group sync.WaitGroup
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
-		group.Go(func() { failed <- server.Serve(sockets.Bound(l, maxConns, plainProblem)) })
+		group.Go(func() { failed <- server.Serve(sockets.Bound(l, conns(), plainProblem)) })
 	}
 	select {
 	case <-ctx.Done():
@@ -251,7 +250,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, methods map[strin
 		w.Header().Set("Allow", strings.Join(names, ", "))
 		err = fail(http.StatusMethodNotAllowed, codeMethod, r.Method+" is not for this path")
 	default:
-		done, ok := s.requests.take(c.owner, 1, maxRequests)
+		done, ok := s.requests.take(c.owner, 1, int64(conns()*3/4))
 		if !ok {
 			err = fail(http.StatusTooManyRequests, codeQuota, "there are too many requests under way").hint("wait for some of them")
 			break

@@ -4,15 +4,25 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/confine-run/confine/internal/places"
 	"github.com/confine-run/confine/internal/sandboxes"
 )
 
 // What one owner may have of the server at one time, so that there is something left for others.
 const (
-	maxRequests = 3 * maxConns / 4
-	maxBodies   = 4 * maxBody // bytes of documents that are being read, or were and are acted on
-	smallBody   = 64 << 10    // the largest that isn't counted
+	maxBodies = 4 * maxBody // bytes of documents that are being read, or were and are acted on
+	smallBody = 64 << 10    // the largest that isn't counted
 )
+
+// conns are how many connections there are at a time: 1024 at most, and an eighth of the descriptors. Of one owner, three quarters of them
+// have a request under way.
+var conns = sync.OnceValue(func() int {
+	const most, least = 1024, 32
+	if n := places.Descriptors(); n > 0 {
+		return max(least, min(most, n/8))
+	}
+	return most
+})
 
 // share counts what each owner has.
 type share struct {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,10 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/confine/confinetest"
+	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/must"
+	"github.com/confine-run/confine/internal/places"
 	"github.com/confine-run/confine/internal/sandboxes"
 )
 
@@ -149,5 +153,53 @@ func TestASandboxThatIsEndingSaysWhy(t *testing.T) {
 	}
 	if err := asks.ended(io.EOF); err != io.EOF {
 		t.Error(err)
+	}
+}
+
+// Where there is no room, a request waits for its turn, and is told when to come again.
+func TestAServerWithoutRoomSaysWhenToComeAgain(t *testing.T) {
+	mock := &confinetest.Backend{}
+	full := sandboxes.Options{Backend: func(*config.Policy) backend.Backend { return mock }, Max: 1, Wait: 20 * time.Millisecond}
+	_, c := newServer(t, func(s *Server) { s.Manager = sandboxes.New(full) })
+	box := c.open(doc{})
+	answer, text := c.send("POST", "/v1/sandboxes", doc{})
+	var p problem
+	must.Do(t, json.Unmarshal(text, &p))
+	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") != "5" || p.Code != codeOverloaded || p.Retry != 5 {
+		t.Errorf("%s, %q: %s", answer.Status, answer.Header.Get("Retry-After"), text)
+	}
+	c.refused(429, codeQuota, "POST", box+"/fork", nil) // which waits for nobody
+	full.Wait = time.Minute
+	_, c = newServer(t, func(s *Server) { s.Manager = sandboxes.New(full) })
+	box = c.open(doc{})
+	got := make(chan int)
+	go func() {
+		answer, _ := c.send("POST", "/v1/sandboxes", doc{})
+		got <- answer.StatusCode
+	}()
+	c.want(200, "DELETE", box, nil, nil)
+	if code := <-got; code != 201 {
+		t.Error(code)
+	}
+}
+
+// A server has no more sandboxes than descriptors for them, and those that are parked have theirs.
+func TestRoomForSandboxes(t *testing.T) {
+	all := places.ByDescriptors()
+	for _, c := range []struct {
+		most int
+		pool string
+		want int
+	}{{1, "", 1}, {all + 1, "", all}, {0, "", all}, {all, "standard=0:1", all - 2}, {1, "standard", 1}} {
+		var words []string
+		if c.pool != "" {
+			words = []string{c.pool}
+		}
+		if n, err := roomFor(c.most, words, io.Discard); err != nil || n != c.want {
+			t.Errorf("%d, %q: %d, and not %d: %v", c.most, c.pool, n, c.want, err)
+		}
+	}
+	if _, err := roomFor(1, []string{fmt.Sprintf("standard=0:%d", all)}, io.Discard); !errors.As(err, new(*config.UsageError)) {
+		t.Errorf("more are parked than there is room for: %v", err)
 	}
 }

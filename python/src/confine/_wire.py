@@ -412,6 +412,7 @@ _KINDS: dict[str, type[ServerError]] = {
     "STDIN_FULL": Conflict,
     "NO_STDIN": Conflict,
     "QUOTA": QuotaExceeded,
+    "OVERLOADED": QuotaExceeded,
     "BUILD_FAILED": BuildFailed,
     "ENDED": SandboxEnded,
 }
