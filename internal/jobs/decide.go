@@ -60,13 +60,21 @@ func Decide(s *Situation) Verdict {
 	return begin(s, r.Attempt)
 }
 
+// Late says of a job that has waited for so long that this was too long; empty: it wasn't.
+func (j *Job) Late(age time.Duration) string {
+	if ttl := j.TTL.Duration(); ttl > 0 && age > ttl {
+		return "it was not started within " + ttl.String()
+	}
+	return ""
+}
+
 // begin is for a job that nobody runs.
 func begin(s *Situation, attempts int) Verdict {
 	if attempts >= s.Job.MaxAttempts {
 		return Verdict{Do: Give, Reason: ReasonAttempts, Detail: "it was started " + times(attempts) + ", and no worker came to its end"}
 	}
-	if ttl := s.Job.TTL.Duration(); ttl > 0 && s.Age > ttl {
-		return Verdict{Do: Give, Reason: ReasonExpired, Detail: "it was not started within " + ttl.String()}
+	if late := s.Job.Late(s.Age); late != "" {
+		return Verdict{Do: Give, Reason: ReasonExpired, Detail: late}
 	}
 	return Verdict{Do: Start}
 }

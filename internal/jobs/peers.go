@@ -25,13 +25,6 @@ type WorkerInfo struct {
 	Beat int64
 }
 
-// Need is what a job takes of a worker, and what a worker has.
-type Need struct {
-	Memory int64 `json:"memory"` // bytes
-	CPU    int64 `json:"cpu"`    // percent of one
-	Tasks  int64 `json:"tasks"`
-}
-
 // goneKeep is how long a worker that is gone is known to be: nobody asks for it later.
 const goneKeep = 24 * time.Hour
 

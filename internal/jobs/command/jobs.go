@@ -191,7 +191,23 @@ func show(ctx context.Context, a *asked, words []string) (int, error) {
 	}
 	e := json.NewEncoder(os.Stdout)
 	e.SetIndent("", "  ")
-	return 0, e.Encode(k.Record)
+	return 0, e.Encode(a.told(ctx, &k))
+}
+
+// told is a record as it is printed.
+type told struct {
+	*jobs.Record
+	Waits *jobs.Waits `json:"waits,omitempty"` // of one that nobody has begun
+}
+
+func (a *asked) told(ctx context.Context, k *jobs.Kept) told {
+	t := told{Record: k.Record}
+	if k.State == jobs.Queued && k.Job != nil {
+		if all, err := a.q.Workers(ctx); err == nil { // whoever may not see the workers isn't told
+			t.Waits = jobs.WaitsOf(k.Job, all)
+		}
+	}
+	return t
 }
 
 func logs(ctx context.Context, a *asked, words []string) (int, error) {

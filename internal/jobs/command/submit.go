@@ -187,12 +187,45 @@ func (s *submission) follow(ctx context.Context, q *jobs.Queue) (int, error) {
 	if s.job.Array {
 		rc = s.followAll
 	}
+	told, stop := context.WithCancel(ctx)
+	go s.tellWaits(told, q)
 	n, err := rc(ctx, q)
+	stop()
 	if ctx.Err() != nil {
 		fmt.Fprintf(os.Stderr, "confine submit: %s goes on\nconfine submit: hint: confine jobs cancel %s\n", s.job.Key.Batch, s.job.Key.Batch)
 		return 130, nil
 	}
 	return n, err
+}
+
+// firstLook is when it is looked again for a worker where there is none: one that is being started may not have said so yet.
+const firstLook = time.Second
+
+// tellWaits says what the job waits for, if no worker can begin it.
+func (s *submission) tellWaits(ctx context.Context, q *jobs.Queue) {
+	all, err := q.Workers(ctx)
+	if err == nil && len(all) == 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(firstLook):
+		}
+		all, err = q.Workers(ctx)
+	}
+	if err != nil { // whoever may not see the workers isn't told
+		return
+	}
+	w := jobs.WaitsOf(&s.job, all)
+	if w == nil || w.Fit > 0 {
+		return
+	}
+	first := s.job.Key
+	first.Index = s.from
+	if k, err := q.Show(ctx, first); err != nil || k.State != jobs.Queued || ctx.Err() != nil {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "confine submit: %s: %s\nconfine submit: hint: \"confine jobs workers\" says what there is; it begins when a worker has room, and \"confine jobs cancel %s\" gives it up\n",
+		s.job.Key.Batch, visible(w.Detail), s.job.Key.Batch)
 }
 
 func (s *submission) followOne(ctx context.Context, q *jobs.Queue) (int, error) {

@@ -252,7 +252,7 @@ func (s *shift) giveUp(ctx context.Context, k jobs.Kept, next *jobs.Record, reas
 }
 
 // refuse gives up a job that can't have what it asks for.
-func refuse(s *shift, d *delivery, detail string) {
+func refuse(s *shift, d *delivery, reason jobs.Reason, detail string) {
 	once(s, d, func(ctx context.Context) error {
 		k, err := s.q.Get(ctx, d.job.Key)
 		if err != nil || k.Record != nil && (k.Run > d.job.Run || k.Run == d.job.Run && k.State.Final()) {
@@ -263,7 +263,7 @@ func refuse(s *shift, d *delivery, detail string) {
 				return errors.Join(err, errLeft)
 			}
 		}
-		return s.giveUp(ctx, k, &jobs.Record{Job: d.job, Run: d.job.Run, Host: s.host}, jobs.ReasonRefused, detail)
+		return s.giveUp(ctx, k, &jobs.Record{Job: d.job, Run: d.job.Run, Host: s.host}, reason, detail)
 	})
 }
 

@@ -83,9 +83,9 @@ func (k *kinds) of(j *jobs.Job, subject string) (*kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := &kind{need: needOf(first.Policy, k.w.opts.Room), users: 1}
+	made := &kind{need: jobs.NeedOf(first.Policy, k.w.opts.Room), users: 1}
 	most := 1
-	if fits(made.need, k.w.opts.Room) {
+	if made.need.Fits(k.w.opts.Room) {
 		most = int(min(int64(k.w.opts.Jobs), k.w.opts.Room.Memory/max(made.need.Memory, 1), k.w.opts.Room.CPU/max(made.need.CPU, 1), k.w.opts.Room.Tasks/max(made.need.Tasks, 1)))
 	}
 	// The worker's files are read again each time: they may have changed.

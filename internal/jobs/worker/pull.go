@@ -85,7 +85,7 @@ func (s *shift) pull(ctx context.Context) {
 func (s *shift) wanted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.full || len(s.hand) > 0 && !fits(plus(s.used, s.hand[0].kind.need), s.opts.Room) && len(s.hand) >= max(1, len(s.running)) {
+	if s.full || len(s.hand) > 0 && !plus(s.used, s.hand[0].kind.need).Fits(s.opts.Room) && len(s.hand) >= max(1, len(s.running)) {
 		return 0
 	}
 	most := max(1, len(s.running))
@@ -151,15 +151,19 @@ func (s *shift) read(m jetstream.Msg, rank int) *delivery {
 	if d.kind, err = s.kinds.of(d.job, m.Subject()); err != nil {
 		var no *refused
 		if errors.As(err, &no) {
-			refuse(s, d, no.detail)
+			refuse(s, d, jobs.ReasonRefused, no.detail)
 		} else {
 			_ = m.NakWithDelay(s.later())
 			s.say("%s: %v", d.job.Key, err)
 		}
 		return nil
 	}
-	if !fits(d.kind.need, s.opts.Room) { // another one may have more
-		_ = m.NakWithDelay(s.later())
+	if !d.kind.need.Fits(s.opts.Room) { // another one may have more
+		if late := d.job.Late(d.age); late != "" {
+			refuse(s, d, jobs.ReasonExpired, late)
+		} else {
+			_ = m.NakWithDelay(s.later())
+		}
 		s.kinds.done(d.kind)
 		return nil
 	}
@@ -193,7 +197,7 @@ func (s *shift) startSome(ctx context.Context) {
 	for !s.over && ctx.Err() == nil && len(s.hand) > 0 && len(s.running) < s.opts.Jobs {
 		d := s.hand[0]
 		mine := s.running[d.job.Key]
-		if mine == nil && !fits(plus(s.used, d.kind.need), s.opts.Room) {
+		if mine == nil && !plus(s.used, d.kind.need).Fits(s.opts.Room) {
 			return
 		}
 		s.hand = s.hand[1:]

@@ -1,30 +1,13 @@
 package worker
 
 import (
-	"cmp"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
 
-	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/jobs"
 )
-
-// needOf is what a job takes by its policy: the limits, which it may use up. Without a limit it is all that the worker has.
-func needOf(p *config.Policy, room jobs.Need) jobs.Need {
-	n := jobs.Need{Memory: p.MemoryLimit, CPU: int64(p.CPULimit), Tasks: p.Processes}
-	if n.CPU == 0 {
-		n.CPU = 100 * int64(max(p.CPUs, 1))
-	}
-	n.Memory = cmp.Or(n.Memory, room.Memory)
-	n.Tasks = cmp.Or(n.Tasks, room.Tasks)
-	return n
-}
-
-func fits(n, room jobs.Need) bool {
-	return n.Memory <= room.Memory && n.CPU <= room.CPU && n.Tasks <= room.Tasks
-}
 
 func plus(a, b jobs.Need) jobs.Need {
 	return jobs.Need{Memory: a.Memory + b.Memory, CPU: a.CPU + b.CPU, Tasks: a.Tasks + b.Tasks}

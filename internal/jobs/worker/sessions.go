@@ -258,7 +258,7 @@ func (h *holding) opened(b *sandboxes.Sandbox) error {
 	if !jobs.ValidName(key.Name) {
 		return &config.UsageError{Msg: fmt.Sprintf("%.80q is no name of a session", key.Name), Hint: "it takes a word of up to 64 letters, digits, - and _"}
 	}
-	need := needOf(b.Policy(), h.s.opts.Room)
+	need := jobs.NeedOf(b.Policy(), h.s.opts.Room)
 	if !h.seat(need) {
 		return &serve.Error{Status: http.StatusTooManyRequests, Code: "QUOTA", Hint: "another worker may have room, or this one later: say smaller limits",
 			Detail: fmt.Sprintf("the worker has no room for %s of memory, %d %% of CPU and %d tasks, which the session may use", config.FormatSize(need.Memory), need.CPU, need.Tasks)}
@@ -330,7 +330,7 @@ func (h *holding) seat(n jobs.Need) bool {
 	h.mu.Lock()
 	full := h.full
 	h.mu.Unlock()
-	if s.over || full || !fits(plus(s.used, n), s.opts.Room) {
+	if s.over || full || !plus(s.used, n).Fits(s.opts.Room) {
 		return false
 	}
 	s.used = plus(s.used, n)
