@@ -31,7 +31,7 @@ import (
 // looked up.
 func (p *Plan) LastWords(r *config.Resolved, text string) (notices []hint.Notice) {
 	for _, look := range [...]func(*config.Resolved, string) hint.Notice{
-		p.unshown, p.unshownVariables, p.identityUnshown, p.writesNothing, p.otherLoopback, p.noPing, ownSandbox,
+		p.unshown, p.unshownVariables, p.identityUnshown, p.writesNothing, p.otherLoopback, p.noPing, p.onlyRoot, ownSandbox,
 	} {
 		if notice := look(r, text); notice.Text != "" {
 			notices = append(notices, notice)
@@ -188,6 +188,24 @@ func (p *Plan) noPing(_ *config.Resolved, text string) hint.Notice {
 	return hint.Notice{Text: "there is no network to ping", Remedy: "--allow-network HOST allows a host, and to ping it"}
 }
 
+// owners are what programs say of calls that name another user or group, in small letters.
+var owners = [...]string{"chown", "ownership", "setuid", "setgid", "setreuid", "setresuid", "setregid", "setresgid", "setgroups", "set groups"}
+
+// onlyRoot: root's run has no other user to give files to, or to go on as.
+func (p *Plan) onlyRoot(_ *config.Resolved, text string) hint.Notice {
+	if p.Namespaces&unix.CLONE_NEWUSER == 0 || p.UIDMap.Inside != 0 {
+		return hint.Notice{}
+	}
+	for line := range strings.Lines(strings.ToLower(text)) {
+		failed := strings.Contains(line, "invalid argument") || strings.Contains(line, "operation not permitted")
+		if failed && slices.ContainsFunc(owners[:], func(words string) bool { return strings.Contains(line, words) }) {
+			return hint.Notice{Text: "user and group 0 are the only ones inside",
+				Remedy: "tar --no-same-owner, cp -dR --preserve=mode,timestamps and the like leave owners alone; an ordinary user's run doesn't try"}
+		}
+	}
+	return hint.Notice{}
+}
+
 // ownSandbox: a browser begins with a sandbox of its own making, for which there are no namespaces in ours. Chromium itself recommends a set-uid program then.
 func ownSandbox(_ *config.Resolved, text string) hint.Notice {
 	if !strings.Contains(text, "No usable sandbox!") {
@@ -333,14 +351,10 @@ func (p *Plan) harmless(name string, asked bool) bool {
 	case info.IsDir() && !asked && !(ofSystem && public):
 		return false
 	case own:
-	case !inHome && !(ofSystem && public), p.inWork(name):
+	case !inHome && !(ofSystem && public), config.NamesOf(p.policy, p.command.Dir, p.command.ConfigFiles, p.command.env).InWork(name):
 		return false
 	}
 	return !p.secret(name)
-}
-
-func (p *Plan) inWork(name string) bool {
-	return config.NamesOf(p.policy, p.command.Dir, p.command.ConfigFiles, p.command.env).InWork(name)
 }
 
 // secret says whether the set of secrets has a path, or --deny hides it.
