@@ -154,6 +154,9 @@ func (j *job) passOn(s os.Signal) {
 		j.out.Asked = n
 		j.because(status.CauseCaller, "the caller's "+outcome.SignalName(n))
 		j.signal(n)
+		if n == unix.SIGTERM || n == unix.SIGHUP { // nobody outside can wake one that has stopped itself
+			j.signal(unix.SIGCONT)
+		}
 		j.enter(asked, j.plan.Watch.Grace)
 	default:
 		j.out.Heard |= 1 << n
