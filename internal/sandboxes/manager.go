@@ -31,6 +31,8 @@ type Options struct {
 	Max, MaxPerOwner int
 	// Wait is how long somebody waits for one of Max, in turn with other owners. 0: nobody waits.
 	Wait time.Duration
+	// MaxRunning is how many processes run in all sandboxes, of one owner three quarters of them. 0: any number.
+	MaxRunning int
 	// Snapshots is a directory below which each owner has one for snapshots; empty: none are kept.
 	Snapshots string
 	// MaxSnapshots is how many snapshots an owner has, MaxSnapshotBytes how many bytes they take. 0: any number.
@@ -53,6 +55,9 @@ const (
 
 // ErrNotFound is the answer for what isn't there, or is somebody else's.
 var ErrNotFound = errors.New("there is no such sandbox")
+
+// ErrClosing is the answer of a manager that is being closed to whoever wants another sandbox.
+var ErrClosing = fmt.Errorf("whoever keeps the sandboxes is ending, and opens none any more: %w", backend.ErrClosed)
 
 // QuotaError says that there are too many.
 type QuotaError struct {
@@ -85,6 +90,7 @@ type Manager struct {
 	tombstones []*Sandbox          // in the order of their ends
 	building   map[Owner][]string  // the names of those that are being built; "" has none
 	shelves    map[Owner]*shelf    // of those who write snapshots
+	running    map[Owner]int       // processes
 	closed     bool
 	ending     sync.WaitGroup // of sandboxes that stand or are being built
 }
@@ -93,7 +99,7 @@ type Manager struct {
 func New(o Options) *Manager {
 	o.LogBytes = cmp.Or(o.LogBytes, 1<<20)
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Manager{opts: o, places: places.New(o.Max), ctx: ctx, cancel: cancel, all: map[string]*Sandbox{}, building: map[Owner][]string{}, shelves: map[Owner]*shelf{}}
+	return &Manager{opts: o, places: places.New(o.Max), ctx: ctx, cancel: cancel, all: map[string]*Sandbox{}, building: map[Owner][]string{}, shelves: map[Owner]*shelf{}, running: map[Owner]int{}}
 }
 
 // Request is what somebody wants.
@@ -239,6 +245,9 @@ func (m *Manager) build(ctx context.Context, do func(life context.Context) (back
 	if err != nil {
 		abandoned()
 		end()
+		if m.ctx.Err() != nil {
+			err = ErrClosing
+		}
 		return built{}, err
 	}
 	return built{box: box, end: end}, nil
@@ -298,7 +307,7 @@ func (r *room) wait(ctx context.Context) error {
 	case errors.Is(err, places.ErrFull):
 		err = &QuotaError{What: "sandboxes", Max: m.opts.Max, Waited: m.opts.Wait}
 	case m.ctx.Err() != nil:
-		err = backend.ErrClosed
+		err = ErrClosing
 	}
 	return err
 }
@@ -308,7 +317,7 @@ func (m *Manager) reserve(owner Owner, name string, n int) (*room, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return nil, backend.ErrClosed
+		return nil, ErrClosing
 	}
 	own := len(m.building[owner])
 	taken := name != "" && slices.Contains(m.building[owner], name)

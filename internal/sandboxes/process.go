@@ -73,12 +73,17 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 	if err := allows(s.Policy(), e.Limits); err != nil {
 		return nil, err
 	}
+	ran, err := s.manager.run(s.Owner)
+	if err != nil {
+		return nil, err
+	}
 	env, _, _ := askedOf(s)
 	run := e.Exec
 	run.Stdin, run.Env = e.Input, slices.Concat(env, e.Env)
 	if e.OpenInput {
 		r, w, err := os.Pipe()
 		if err != nil {
+			ran()
 			return nil, err
 		}
 		run.Stdin, p.input, p.inside = r, w, r
@@ -90,9 +95,12 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 	if follow != nil {
 		reader, _ = p.Log.Reader(0)
 	}
-	done := s.Use()
-	err := s.number(p)
-	if err == nil {
+	used := s.Use()
+	done := func() {
+		used()
+		ran()
+	}
+	if err = s.number(p); err == nil {
 		p.Log.Append(Frame{Type: FrameStarted, Process: p.Number, Argv: p.Argv})
 		var running backend.Process
 		running, err = boxOf(s).Start(context.Background(), &run)
@@ -122,6 +130,29 @@ func (s *Sandbox) Start(e *Exec, follow func(*Reader)) (*Process, error) {
 		close(p.Done)
 	}()
 	return p, nil
+}
+
+// run counts a process of an owner, which runs until ended is called.
+func (m *Manager) run(owner Owner) (ended func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := 0
+	for _, n := range m.running {
+		all += n
+	}
+	if most := m.opts.MaxRunning; most > 0 && m.running[owner] >= most-most/4 {
+		return nil, &QuotaError{What: "processes of this owner that run", Max: most - most/4}
+	} else if most > 0 && all >= most {
+		return nil, &QuotaError{What: "processes that run", Max: most}
+	}
+	m.running[owner]++
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.running[owner]--; m.running[owner] == 0 {
+			delete(m.running, owner)
+		}
+	}, nil
 }
 
 // allows refuses limits of a process that are wider than the sandbox's.

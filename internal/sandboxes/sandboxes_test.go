@@ -588,3 +588,31 @@ func TestWhoWaitsForRoomIsRefusedOrLeaves(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Processes are counted as long as they run, whatever sandbox they are in, and no owner has all of them.
+func TestProcessesThatRunAreBounded(t *testing.T) {
+	m := newManager(t, Options{MaxRunning: 4})
+	mine, second := create(t, m, request()), create(t, m, request())
+	sleep := &Exec{Exec: backend.Exec{Argv: []string{"sleep"}}}
+	for _, s := range []*Sandbox{mine, second, mine} {
+		start(t, s, nil, "sleep")
+	}
+	var quota *QuotaError
+	if _, err := second.Start(sleep, nil); !errors.As(err, &quota) || quota.Max != 3 {
+		t.Errorf("a fourth of one owner: %v", err)
+	}
+	s, err := m.Create(t.Context(), "other", request())
+	must.Do(t, err)
+	start(t, s, nil, "sleep")
+	if _, err := s.Start(sleep, nil); !errors.As(err, &quota) || quota.Max != 4 {
+		t.Errorf("a fifth of all: %v", err)
+	}
+	mine.Close(CauseClosed, "")
+	<-start(t, second, nil, "echo").Done
+	start(t, second, nil, "sleep")
+	second.Close(CauseClosed, "")
+	s.Close(CauseClosed, "")
+	if len(m.running) != 0 {
+		t.Errorf("%v run", m.running)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
@@ -21,6 +22,17 @@ import (
 
 // ErrNoSnapshot is the answer for a snapshot that isn't there, or is somebody else's.
 var ErrNoSnapshot = errors.New("there is no such snapshot")
+
+// ErrNoSpace says that the disk that snapshots are kept on has no room for more.
+var ErrNoSpace = errors.New("the disk on which snapshots are kept is full")
+
+// spaceOf says so of an error, if that is its cause.
+func spaceOf(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return ErrNoSpace
+	}
+	return err
+}
 
 // Store keeps the snapshots in a directory, as a *snapshot.Store does.
 type Store interface {
@@ -64,7 +76,11 @@ func (h Snapshots) open(make bool) (Store, error) {
 	if _, err := os.Lstat(h.dir()); errors.Is(err, fs.ErrNotExist) && !make {
 		return nil, ErrNoSnapshot
 	}
-	return snapshot.Open(h.dir())
+	s, err := snapshot.Open(h.dir())
+	if err != nil {
+		return nil, spaceOf(err)
+	}
+	return s, nil
 }
 
 // List gives the owner's, the newest first.
@@ -139,7 +155,7 @@ func (h Snapshots) Import(ctx context.Context, id string, r io.Reader) (in *snap
 	}
 	defer w.done()
 	if _, err := w.store.Import(ctx, r, snapshot.Limits{Bytes: w.room, ID: id}); err != nil {
-		return nil, false, err
+		return nil, false, spaceOf(err)
 	}
 	if err := w.fits(); err != nil {
 		return nil, false, errors.Join(err, w.remove(id))
@@ -289,7 +305,7 @@ func (h Snapshots) write(ctx context.Context, s *Sandbox, name string, take func
 	}
 	made, err := take(ctx)
 	if err != nil {
-		return nil, err
+		return nil, spaceOf(err)
 	}
 	id := made.ID()
 	err = made.Close()

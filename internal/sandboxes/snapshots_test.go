@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"math"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -263,6 +265,16 @@ func TestForksAreAllThereOrNone(t *testing.T) {
 	w.mock.ForkErr = nil
 	if _, err := w.Fork(t.Context(), b, 7, sandboxes.Request{}); err != nil {
 		t.Errorf("what the quota has room for: %v", err)
+	}
+}
+
+func TestADiskOfSnapshotsThatIsFullIsNamed(t *testing.T) {
+	w := newWorld(t, func(_ *sandboxes.Options, m *confinetest.Backend) {
+		m.SnapshotErr = &fs.PathError{Op: "write", Path: "/state/0123/blobs", Err: syscall.ENOSPC}
+	})
+	b := w.create(me, "")
+	if _, err := b.Snapshot(t.Context(), ""); !errors.Is(err, sandboxes.ErrNoSpace) {
+		t.Error(err)
 	}
 }
 

@@ -194,6 +194,8 @@ func snapshotProblem(err error) *problem {
 	switch {
 	case errors.Is(err, sandboxes.ErrNoSnapshot):
 		return fail(http.StatusNotFound, codeNotFound, err.Error()).hint(`GET /v1/snapshots, or "confine session snapshot --list", lists yours`)
+	case errors.Is(err, sandboxes.ErrNoSpace):
+		return fail(http.StatusInsufficientStorage, codeFile, err.Error()).hint("DELETE some snapshots; --state names another directory")
 	case errors.Is(err, snapshot.ErrTaken):
 		return fail(http.StatusConflict, codeConflict, err.Error()).hint("DELETE that, or choose another name")
 	case errors.Is(err, snapshot.ErrTooLarge):

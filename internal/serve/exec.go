@@ -160,7 +160,7 @@ func (s *Server) exec(c *call) error {
 // startProblem is that of a process that could not be started.
 func startProblem(err error) error {
 	var usage *config.UsageError
-	if errors.As(err, &usage) || errors.Is(err, backend.ErrClosed) {
+	if errors.As(err, &usage) || errors.Is(err, backend.ErrClosed) || errors.As(err, new(*sandboxes.QuotaError)) {
 		return err
 	}
 	var dir *backend.DirError

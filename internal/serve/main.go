@@ -124,7 +124,7 @@ func start(ctx context.Context, args []string, backends func(*config.Policy) bac
 	if err != nil {
 		return err
 	}
-	o := sandboxes.Options{Backend: backends, Max: room, Wait: roomTime, MaxPerOwner: *perOwner, MaxSnapshots: *snapshots}
+	o := sandboxes.Options{Backend: backends, Max: room, Wait: roomTime, MaxRunning: room + places.Descriptors()/64, MaxPerOwner: *perOwner, MaxSnapshots: *snapshots}
 	if o.MaxSnapshotBytes, err = config.ParseSize(*snapshotBytes); err != nil {
 		return &config.UsageError{Msg: "--max-snapshot-bytes: " + err.Error()}
 	}

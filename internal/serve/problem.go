@@ -143,6 +143,10 @@ func problemOf(err error) *problem {
 		return fail(http.StatusRequestEntityTooLarge, codeTooLarge, "the body has more bytes than are taken")
 	case errors.Is(err, sandboxes.ErrNotFound), errors.Is(err, sandboxes.ErrNoProcess):
 		return fail(http.StatusNotFound, codeNotFound, err.Error())
+	case errors.Is(err, sandboxes.ErrClosing):
+		p := overloaded(errors.New("the server is ending, and opens no sandbox any more"))
+		p.Code = codeEnded
+		return p
 	case errors.Is(err, backend.ErrClosed):
 		return fail(http.StatusGone, codeEnded, err.Error())
 	case errors.Is(err, os.ErrProcessDone):

@@ -183,6 +183,18 @@ func TestAServerWithoutRoomSaysWhenToComeAgain(t *testing.T) {
 	}
 }
 
+// Who is told by a server that ends is told that, and to come again.
+func TestAServerThatEndsSaysSo(t *testing.T) {
+	s, c := newServer(t, nil)
+	s.Manager.Close()
+	answer, text := c.send("POST", "/v1/sandboxes", doc{})
+	var p problem
+	must.Do(t, json.Unmarshal(text, &p))
+	if answer.StatusCode != http.StatusServiceUnavailable || p.Code != codeEnded || answer.Header.Get("Retry-After") == "" {
+		t.Errorf("%s: %s", answer.Status, text)
+	}
+}
+
 // A server has no more sandboxes than descriptors for them, and those that are parked have theirs.
 func TestRoomForSandboxes(t *testing.T) {
 	all := places.ByDescriptors()
