@@ -30,10 +30,10 @@ import (
 // decided by it: it selects among a few notices, and what these say of the plan and of the host is
 // looked up.
 func (p *Plan) LastWords(r *config.Resolved, text string) (notices []hint.Notice) {
-	for _, look := range [...]func(*config.Resolved, string) hint.Notice{
-		p.unshown, p.unshownVariables, p.identityUnshown, p.writesNothing, p.otherLoopback, p.noPing, p.onlyRoot, ownSandbox,
+	for _, look := range [...]func(*Plan, *config.Resolved, string) hint.Notice{
+		(*Plan).unshown, (*Plan).unshownVariables, (*Plan).identityUnshown, (*Plan).writesNothing, (*Plan).otherLoopback, noPing, onlyRoot, ownSandbox, heapFull,
 	} {
-		if notice := look(r, text); notice.Text != "" {
+		if notice := look(p, r, text); notice.Text != "" {
 			notices = append(notices, notice)
 		}
 	}
@@ -178,7 +178,7 @@ func isWord(r rune) bool {
 var pinged = [...]string{"ping: socket: Operation not permitted", "ping: permission denied", "ping: Operation not permitted"}
 
 // noPing: without a gateway nobody has told the kernel of a run's network who may ping there.
-func (p *Plan) noPing(_ *config.Resolved, text string) hint.Notice {
+func noPing(p *Plan, _ *config.Resolved, text string) hint.Notice {
 	says := slices.ContainsFunc(slices.Collect(strings.Lines(text)), func(line string) bool {
 		return slices.ContainsFunc(pinged[:], func(words string) bool { return strings.HasPrefix(line, words) })
 	})
@@ -192,7 +192,7 @@ func (p *Plan) noPing(_ *config.Resolved, text string) hint.Notice {
 var owners = [...]string{"chown", "ownership", "setuid", "setgid", "setreuid", "setresuid", "setregid", "setresgid", "setgroups", "set groups"}
 
 // onlyRoot: root's run has no other user to give files to, or to go on as.
-func (p *Plan) onlyRoot(_ *config.Resolved, text string) hint.Notice {
+func onlyRoot(p *Plan, _ *config.Resolved, text string) hint.Notice {
 	if p.Namespaces&unix.CLONE_NEWUSER == 0 || p.UIDMap.Inside != 0 {
 		return hint.Notice{}
 	}
@@ -207,11 +207,22 @@ func (p *Plan) onlyRoot(_ *config.Resolved, text string) hint.Notice {
 }
 
 // ownSandbox: a browser begins with a sandbox of its own making, for which there are no namespaces in ours. Chromium itself recommends a set-uid program then.
-func ownSandbox(_ *config.Resolved, text string) hint.Notice {
+func ownSandbox(_ *Plan, _ *config.Resolved, text string) hint.Notice {
 	if !strings.Contains(text, "No usable sandbox!") {
 		return hint.Notice{}
 	}
 	return hint.Notice{Text: "the program's own sandbox takes namespaces, and there are none inside", Remedy: "with the argument --no-sandbox it goes on without: this run confines it"}
+}
+
+// heaps are what the engine of Node.js and the JVM say when what they take for theirs is used up.
+var heaps = [...]string{"JavaScript heap out of memory", "java.lang.OutOfMemoryError: Java heap space"}
+
+// heapFull: a heap of a size that was taken from the limit on memory, which the run's cgroup shows.
+func heapFull(p *Plan, _ *config.Resolved, text string) hint.Notice {
+	if p.Held.Memory == 0 || !slices.ContainsFunc(heaps[:], func(words string) bool { return strings.Contains(text, words) }) {
+		return hint.Notice{}
+	}
+	return hint.Notice{Text: "a heap was full: its size follows the memory limit of " + config.FormatSize(p.Held.Memory) + ", unless the command sets another", Remedy: "--memory-limit sets another"}
 }
 
 // maxUnshown bounds how many names of a text are looked at.

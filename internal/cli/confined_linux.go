@@ -197,7 +197,7 @@ func runConfined(ctx context.Context, r *config.Resolved, argv []string, io RunI
 		io.Notice("the command started in "+strconv.Quote(begun)+", because the current directory is not shown inside: relative names count from there",
 			showHint(&r.Policy, "it; full paths work without"))
 	}
-	if planned != nil && !io.Capture && mayMissFiles(report.Status) {
+	if planned != nil && !io.Capture && (mayMissFiles(report.Status) || report.Signal == "SIGABRT") { // by which some give up after a last word
 		for _, n := range planned.LastWords(r, string(last)) {
 			io.Notice(n.Text, n.Remedy)
 		}

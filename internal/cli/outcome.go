@@ -63,7 +63,7 @@ func ending(r *status.Report, p *config.Policy, explicit bool) (record, bool) {
 }
 
 // outOfMemory says how much of the memory was files, and where, if it was not just a few,
-// and how a JVM is told of a limit that it can't see.
+// and how a JVM or Node.js is told of a limit that it can't see.
 func outOfMemory(r *status.Report, p *config.Policy, msg string) record {
 	rec := record{Msg: msg, Hint: "--memory-limit sets another"}
 	m := r.OutOfMemory
@@ -77,8 +77,13 @@ func outOfMemory(r *status.Report, p *config.Policy, msg string) record {
 		}
 		rec.Hint += "; --disk-limit bounds what of it may be files"
 	}
-	if r.Enforced[status.Memory].Mechanism == "tree_watchdog" && (m.Process == "java" || len(r.Cmd) > 0 && filepath.Base(r.Cmd[0]) == "java") {
+	runs := func(name string) bool { return m.Process == name || len(r.Cmd) > 0 && filepath.Base(r.Cmd[0]) == name }
+	switch {
+	case r.Enforced[status.Memory].Mechanism != "tree_watchdog":
+	case runs("java"):
 		rec.Hint += fmt.Sprintf("\n--env JAVA_TOOL_OPTIONS=-XX:MaxRAM=%d tells Java of it, which sees no cgroup here", p.MemoryLimit)
+	case runs("node"):
+		rec.Hint += fmt.Sprintf("\n--env NODE_OPTIONS=--max-old-space-size=%d tells Node.js of it, which sees no cgroup here", max(1, p.MemoryLimit*3/5>>20))
 	}
 	return rec
 }

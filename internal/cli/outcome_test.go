@@ -53,6 +53,10 @@ func TestMessagesAboutTheEndOfARun(t *testing.T) {
 			r.OutOfMemory = &status.OutOfMemory{Process: "java"}
 			r.Enforced = map[status.Capability]status.Enforcement{status.Memory: {Mechanism: "tree_watchdog"}}
 		}), "MEM_LIMIT: 512M memory limit reached\nhint: --memory-limit sets another\n      --env JAVA_TOOL_OPTIONS=-XX:MaxRAM=536870912 tells Java of it, which sees no cgroup here\n"},
+		{"memory of Node.js that sees no limit", report(status.MemLimit, status.CauseMemWatch, func(r *status.Report) {
+			r.OutOfMemory = &status.OutOfMemory{Process: "node"}
+			r.Enforced = map[status.Capability]status.Enforcement{status.Memory: {Mechanism: "tree_watchdog"}}
+		}), "MEM_LIMIT: 512M memory limit reached\nhint: --memory-limit sets another\n      --env NODE_OPTIONS=--max-old-space-size=307 tells Node.js of it, which sees no cgroup here\n"},
 		{"memory of a JVM that sees its limit", report(status.MemLimit, status.CauseMemGroup, func(r *status.Report) {
 			r.Cmd, r.OutOfMemory = []string{"/usr/bin/java"}, &status.OutOfMemory{}
 			r.Enforced = map[status.Capability]status.Enforcement{status.Memory: {Mechanism: "cgroup_v1"}}

@@ -16,8 +16,8 @@ const (
 	turn = 16
 	// captureMax bounds what is kept in memory where no limit does.
 	captureMax = 64 << 20
-	// lastMax is a few lines.
-	lastMax = 1 << 10
+	// lastMax is a few lines, also before the trace of one that aborts.
+	lastMax = 4 << 10
 )
 
 // Config says what to do with one output stream of the target.
