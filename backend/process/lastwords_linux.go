@@ -31,7 +31,7 @@ import (
 // looked up.
 func (p *Plan) LastWords(r *config.Resolved, text string) (notices []hint.Notice) {
 	for _, look := range [...]func(*Plan, *config.Resolved, string) hint.Notice{
-		(*Plan).unshown, (*Plan).unshownVariables, (*Plan).identityUnshown, (*Plan).writesNothing, (*Plan).otherLoopback, noPing, onlyRoot, ownSandbox, heapFull,
+		(*Plan).unshown, (*Plan).unshownVariables, (*Plan).identityUnshown, (*Plan).writesNothing, (*Plan).otherLoopback, noPing, onlyRoot, foreign, ownSandbox, heapFull,
 	} {
 		if notice := look(p, r, text); notice.Text != "" {
 			notices = append(notices, notice)
@@ -204,6 +204,16 @@ func onlyRoot(p *Plan, _ *config.Resolved, text string) hint.Notice {
 		}
 	}
 	return hint.Notice{}
+}
+
+// foreign: an overlay can't copy what belongs to somebody whom the user namespace hasn't.
+func foreign(p *Plan, _ *config.Resolved, text string) hint.Notice {
+	f := &p.policy.Filesystem
+	if p.Namespaces&unix.CLONE_NEWUSER == 0 || f.Workdir != "overlay" && len(f.Overlay) == 0 || !strings.Contains(strings.ToLower(text), "value too large for defined data type") {
+		return hint.Notice{}
+	}
+	return hint.Notice{Text: "what belongs to another user or group than your own can't be changed in an overlay, nor in a directory that does",
+		Remedy: "confine explain --path FILE --access write names it; --workdir rw or --allow-write takes the file as it is, and its permissions count"}
 }
 
 // ownSandbox: a browser begins with a sandbox of its own making, for which there are no namespaces in ours. Chromium itself recommends a set-uid program then.
