@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -207,4 +208,32 @@ func TestManyCommandsOfAPoolLeaveNothing(t *testing.T) {
 		group.Wait()
 		p.Close()
 	})
+}
+
+// A process that may have 256 descriptors serves whatever it is asked for at once: what there is no room for waits.
+func TestABurstWithFewDescriptorsIsServed(t *testing.T) {
+	const inner, at = "CONFINE_TEST_BURST", 150
+	if os.Getenv(inner) == "" {
+		program, err := os.Executable()
+		must.Do(t, err)
+		cmd := exec.Command("sh", "-c", `ulimit -n 256 && exec "$0" -test.run='^TestABurstWithFewDescriptorsIsServed$'`, program)
+		cmd.Env = append(os.Environ(), inner+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	p := newPool(t, confine.PoolOptions{Min: 1, Max: 2, Patience: 5 * time.Minute})
+	var group sync.WaitGroup
+	for range at {
+		group.Go(func() {
+			if r, err := p.Command("true").Run(); err != nil || r.RC != 0 {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	group.Wait()
+	if s := p.Stats(); s.Parked.Claims+s.Cold.Claims != at || s.Refused != 0 || s.Waiting != 0 {
+		t.Errorf("%+v", s)
+	}
 }

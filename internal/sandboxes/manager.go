@@ -102,6 +102,9 @@ func New(o Options) *Manager {
 	return &Manager{opts: o, places: places.New(o.Max), ctx: ctx, cancel: cancel, all: map[string]*Sandbox{}, building: map[Owner][]string{}, shelves: map[Owner]*shelf{}, running: map[Owner]int{}}
 }
 
+// Waiting is how many wait for room.
+func (m *Manager) Waiting() int { return m.places.Waiting() }
+
 // Request is what somebody wants.
 type Request struct {
 	Spec   *backend.Spec

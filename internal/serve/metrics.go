@@ -84,6 +84,7 @@ func (s *Server) metrics(c *call) error {
 		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n%s %d\n", m.name, m.help, m.name, m.kind, m.name, m.value)
 	}
 	if keeper(c.owner) {
+		fmt.Fprintf(&b, "# HELP confine_waiting Requests that wait for room for a sandbox.\n# TYPE confine_waiting gauge\nconfine_waiting %d\n", s.Manager.Waiting())
 		poolRoutes{s}.metrics(&b)
 	}
 	c.w.Header().Set("Content-Type", "text/plain; version=0.0.4")

@@ -177,6 +177,10 @@ func TestAServerWithoutRoomSaysWhenToComeAgain(t *testing.T) {
 		answer, _ := c.send("POST", "/v1/sandboxes", doc{})
 		got <- answer.StatusCode
 	}()
+	for waits := ""; !strings.Contains(waits, "\nconfine_waiting 1\n"); {
+		_, text := c.send("GET", "/v1/metrics", nil)
+		waits = string(text)
+	}
 	c.want(200, "DELETE", box, nil, nil)
 	if code := <-got; code != 201 {
 		t.Error(code)
