@@ -178,7 +178,8 @@ func execFailed(r *status.Report, p *config.Policy, explicit bool) record {
 }
 
 // systems are where files are the system's: that one of them can't be executed is no oversight.
-var systems = [...]string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys", "/usr", "/var"}
+// Below /var there are trees of work, too.
+var systems = [...]string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys", "/usr"}
 
 // ownFile is the file that a name leads to out here, if that is none of the system's.
 func ownFile(name string, p *config.Policy) string {
