@@ -39,9 +39,9 @@ type Prepared struct {
 var ahead atomic.Pointer[cloning]
 
 // Ahead begins to clone a child for the namespaces that the first run is likely to want, if First has not. One that wants others
-// ends it, and so does drop where there is no run. Who has to wait for a turn begins none.
+// ends it, and so does drop where there is no run. Who was asked to end begins none.
 func Ahead(namespaces uintptr) (drop func()) {
-	if First.Turn.Taken() {
+	if First.Turn.Stopped() != 0 {
 		return func() {}
 	}
 	c := &cloning{namespaces: First.Namespaces, child: &process{}, theirs: -1}
@@ -56,10 +56,11 @@ func Ahead(namespaces uintptr) (drop func()) {
 var First = linux.First{
 	Namespaces:   unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
 	Capabilities: setupCaps,
-	Turn:         linux.Turn{Name: "confine1", Patience: time.Second},
-	Slack:        uintptr(handoff.MonitorSlack),
-	Argv:         [2]string{childName + "\x00", childWord + "\x00"},
-	Env:          [3]string{childProcessors + "\x00", childGC + "\x00", childPreempt + "\x00"},
+	Turn: linux.Turn{Name: "confine1", Patience: time.Second,
+		Stop: [...]unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP}},
+	Slack: uintptr(handoff.MonitorSlack),
+	Argv:  [2]string{childName + "\x00", childWord + "\x00"},
+	Env:   [3]string{childProcessors + "\x00", childGC + "\x00", childPreempt + "\x00"},
 }
 
 // spare is how long a child waits for a run that may come.

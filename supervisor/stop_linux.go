@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -166,7 +167,8 @@ func (j *job) passOn(s os.Signal) {
 
 // AsksForEnd says whether a signal to confine is to end the run.
 func AsksForEnd(s os.Signal) bool {
-	return s == unix.SIGINT || s == unix.SIGTERM || s == unix.SIGQUIT || s == unix.SIGHUP
+	n, ok := s.(unix.Signal)
+	return ok && slices.Contains(First.Turn.Stop[:], n)
 }
 
 // suspend: the target was stopped by its terminal (Ctrl-Z). So does a job of the

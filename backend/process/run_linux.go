@@ -71,34 +71,20 @@ func Open(ctx context.Context, policy *config.Policy, command *Command, io super
 	return box, plan, r, err
 }
 
-// awaitTurn waits until this process may start a run beside others of the user's, and has the next one begin when it has. What takes long
-// doesn't hold them up.
-func awaitTurn(begin *startupSignals, io *supervisor.Options) error {
+// passTurn has the next run of the user's begin when this one has. What takes long doesn't hold it up.
+func passTurn(io *supervisor.Options) {
 	turn := &supervisor.First.Turn
-	if turn.Taken() {
-		io.Notify()
-		have := make(chan struct{})
-		go func() {
-			turn.Wait()
-			close(have)
-		}()
-		select {
-		case <-have:
-		case <-begin.ctx.Done():
-			return context.Cause(begin.ctx)
+	if !turn.Has() {
+		return
+	}
+	time.AfterFunc(linux.TurnTime, turn.Pass)
+	started := io.Started
+	io.Started = func() {
+		turn.Pass()
+		if started != nil {
+			started()
 		}
 	}
-	if turn.Has() {
-		time.AfterFunc(linux.TurnTime, turn.Pass)
-		started := io.Started
-		io.Started = func() {
-			turn.Pass()
-			if started != nil {
-				started()
-			}
-		}
-	}
-	return nil
 }
 
 // set is a child that waits for its plan, and the plan.
@@ -129,9 +115,10 @@ func carryOut(ctx context.Context, policy *config.Policy, command *Command, io s
 			notify() // waits
 		}
 	}
-	if cause := awaitTurn(begin, &io); cause != nil {
-		return stopped(cause, "it waited for others to start", policy, command), nil
+	if n := supervisor.First.Turn.Stopped(); n != 0 {
+		return stopped(stoppedBy{n}, "it waited for others to start", policy, command), nil
 	}
+	passTurn(&io)
 	defer supervisor.First.Turn.Pass()
 	if command.hasImage(policy) {
 		begin.listen()

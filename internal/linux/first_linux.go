@@ -18,7 +18,7 @@ type First struct {
 	Slack        uintptr   // of its timers and of ours, until somebody sets another, in ns
 	Argv         [2]string // all of these end with a zero byte
 	Env          [3]string
-	Turn         Turn // of this process; while it has to wait for one, there is no other process
+	Turn         Turn // to begin it
 
 	pid               uintptr
 	pidfd, sock, told int32
@@ -43,9 +43,11 @@ const FirstSock, ProgramFD = 3, 4
 func (f *First) Begin(sp unsafe.Pointer, wanted bool) unsafe.Pointer {
 	var pair, pipe [2]int32 // there can be none when pipe[1] is 0
 	if wanted {
-		f.Turn.take(unsafe.Add(sp, -roomBelow))
+		if f.Turn.take(unsafe.Add(sp, -roomBelow)); f.Turn.all {
+			f.Turn.wait(unsafe.Add(sp, -roomBelow))
+		}
 	}
-	if wanted && !f.Turn.all && call(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0, uintptr(unsafe.Pointer(&pair))) == 0 {
+	if wanted && !f.Turn.stopped && call(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0, uintptr(unsafe.Pointer(&pair))) == 0 {
 		call(unix.SYS_PIPE2, uintptr(unsafe.Pointer(&pipe)), unix.O_CLOEXEC, 0, 0)
 		if pair[0] > 2 && pair[1] > 2 && pipe[1] > 2 { // else the caller has closed a stream, and the runtime opens something there
 			f.clone(sp, pair, pipe)
@@ -116,11 +118,7 @@ func (f *First) Settle() {
 	}
 	f.one = false
 	_ = syscall.Unsetenv(maxProcs[:len(maxProcs)-1])
-	begun := goesOn
-	if f.Turn.Taken() { // those who wait do nothing
-		begun += f.Turn.Patience
-	}
-	time.AfterFunc(begun, func() {
+	time.AfterFunc(goesOn, func() {
 		if runtime.GOMAXPROCS(0) == 1 {
 			runtime.SetDefaultGOMAXPROCS()
 		}

@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -16,78 +17,136 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// turnsOf makes turns that only this process knows, one after another.
-func turnsOf(t *testing.T, slots uintptr) (try func() *Turn) {
+// turnsOf makes turns that only this process and those that it starts know, one after another.
+func turnsOf(t *testing.T, slots uintptr) (name string, try func() *Turn) {
 	names++
-	name := fmt.Sprintf("%08x", os.Getpid()<<4+names)
-	return func() *Turn {
-		turn := &Turn{Name: name[:turnName], Patience: time.Minute, slots: slots}
-		room := make([]byte, unix.PathMax)
-		turn.take(unsafe.Pointer(&room[0]))
+	name = fmt.Sprintf("%08x", os.Getpid()<<4+names)[:turnName]
+	return name, func() *Turn {
+		turn := &Turn{Name: name, slots: slots}
+		turn.take(unsafe.Pointer(&room))
 		t.Cleanup(turn.Pass)
 		return turn
 	}
 }
 
-var names int
+var (
+	names int
+	room  [unix.PathMax]byte
+)
 
-// waits has a turn waited for, and returns when somebody is in the queue of whose socket that is.
-func waits(t *testing.T, turn *Turn, queue int) (done chan struct{}) {
-	done = make(chan struct{})
-	go func() {
-		defer close(done)
-		turn.Wait()
-	}()
-	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(queue), Events: unix.POLLIN}}, 30_000); n != 1 {
+// What the process does that this is in the environment of: to listen on a descriptor, or to wait for a turn, and pass it on when its input ends.
+// A goroutine that waited so would have all others wait.
+const does = "CONFINE_TEST_TURN"
+
+func init() {
+	switch name, patience, _ := strings.Cut(os.Getenv(does), ","); name {
+	case "":
+		return
+	case "listen":
+		fmt.Println(unix.Listen(3, 10))
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	default:
+		turn := &Turn{Name: name, slots: 1}
+		turn.Patience, _ = time.ParseDuration(patience)
+		if turn.take(unsafe.Pointer(&room)); turn.all {
+			turn.wait(unsafe.Pointer(&room))
+		}
+		fmt.Println(turn.Has())
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		turn.Pass()
+	}
+	os.Exit(0)
+}
+
+// other starts a process that does so. says is the next line of its, and end ends it.
+func other(t *testing.T, does string, flags uintptr, files ...*os.File) (says func() string, end func()) {
+	t.Helper()
+	c := exec.Command("/proc/self/exe")
+	c.Env, c.ExtraFiles = append(os.Environ(), does), files
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
+	if flags != 0 {
+		c.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{Size: 1, ContainerID: os.Getuid(), HostID: os.Getuid()}}
+	}
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if errors.Is(err, unix.EPERM) && !slices.Contains(strings.Split(os.Getenv("CONFINE_MUST_RUN"), ","), "userns") {
+		t.Skip("no user namespace can be made")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	end = func() {
+		_ = in.Close()
+		_ = c.Wait()
+	}
+	t.Cleanup(end)
+	return func() string { lines.Scan(); return lines.Text() }, end
+}
+
+// queued returns when somebody waits.
+func queued(t *testing.T, sock int) {
+	t.Helper()
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(sock), Events: unix.POLLIN}}, 30_000); n != 1 {
 		t.Fatal("nobody waits: ", err)
 	}
-	return done
 }
 
 func TestTurnsAreWaitedForAndPassedOn(t *testing.T) {
-	try := turnsOf(t, 2)
-	a, b, c, d := try(), try(), try(), try()
-	if !a.Has() || !b.Has() || b.Taken() || c.Has() || !c.Taken() || !d.Taken() {
-		t.Fatalf("%+v\n%+v\n%+v\n%+v", a, b, c, d)
+	name, try := turnsOf(t, 1)
+	a, b := try(), try()
+	if !a.Has() || a.all || b.Has() || !b.all {
+		t.Fatalf("%+v\n%+v", a, b)
 	}
-	queue := []*Turn{a, b}[os.Getpid()%2]
-	first := waits(t, c, int(queue.sock))
-	queue.Pass()
-	<-first
-	if !c.Has() || c.Taken() || queue.Has() {
-		t.Errorf("%+v", c)
+	first, firstEnds := other(t, does+"="+name+",1m", 0)
+	queued(t, int(a.sock))
+	if a.Pass(); first() != "true" || a.Has() {
+		t.Errorf("%+v", a)
 	}
-	second := waits(t, d, int(c.sock))
-	c.Pass()
-	<-second
-	if !d.Has() {
-		t.Errorf("%+v", d)
+	if c := try(); !c.all {
+		t.Errorf("a turn that was passed on is free: %+v", c)
 	}
-	d.Pass()
-	d.Pass()
-	if e := try(); !e.Has() {
-		t.Errorf("a turn that nobody waited for isn't free: %+v", e)
+	second, secondEnds := other(t, does+"="+name+",1m", 0)
+	firstEnds()
+	if second() != "true" {
+		t.Error("a turn isn't waited for")
+	}
+	secondEnds()
+	if c := try(); !c.Has() {
+		t.Errorf("a turn that nobody waited for isn't free: %+v", c)
+	}
+	_, some := turnsOf(t, 3)
+	for i := range 4 {
+		if turn := some(); turn.Has() != (i < 3) || turn.all != (i == 3) {
+			t.Errorf("%d: %+v", i, turn)
+		}
 	}
 }
 
 func TestWhoEndsWithoutPassingHoldsNobodyUp(t *testing.T) {
-	try := turnsOf(t, 1)
-	a, b := try(), try()
-	done := waits(t, b, int(a.sock))
+	name, try := turnsOf(t, 1)
+	a := try()
+	says, _ := other(t, does+"="+name+",1m", 0)
+	queued(t, int(a.sock))
 	unix.Close(int(a.sock)) // as the kernel does for a process that is killed
 	a.sock = 0
-	<-done
-	if !b.Has() {
-		t.Errorf("%+v", b)
+	if says() != "true" {
+		t.Error("it has none")
 	}
 }
 
 func TestNobodyWaitsForLongerThanTheirPatience(t *testing.T) {
-	try := turnsOf(t, 1)
-	a, b := try(), try()
-	b.Patience = 10 * time.Millisecond
-	if b.Wait(); !a.Has() || b.Has() || b.Taken() {
-		t.Errorf("%+v", b)
+	name, try := turnsOf(t, 1)
+	a := try()
+	says, _ := other(t, does+"="+name+",10ms", 0)
+	if says() != "false" || !a.Has() {
+		t.Errorf("%+v", a)
 	}
 }
 
@@ -99,7 +158,6 @@ func named(t *testing.T, free *Turn) (sock int) {
 	free.Pass()
 	sock, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
-		t.Cleanup(func() { unix.Close(sock) })
 		err = unix.Bind(sock, &unix.SockaddrUnix{Name: "@" + string(free.addr[3:turnAddr])})
 	}
 	if err != nil {
@@ -109,85 +167,47 @@ func named(t *testing.T, free *Turn) (sock int) {
 }
 
 func TestWhatIsNoTurnIsNotWaitedFor(t *testing.T) {
-	try := turnsOf(t, 1)
+	name, try := turnsOf(t, 1)
 	sock := named(t, try())
-	unanswered := try()
-	if !unanswered.Taken() {
-		t.Fatalf("%+v", unanswered)
-	}
-	if unanswered.Wait(); unanswered.Has() || unanswered.Taken() { // nobody listens
-		t.Errorf("%+v", unanswered)
+	defer unix.Close(sock)
+	if says, _ := other(t, does+"="+name+",10m", 0); says() != "false" {
+		t.Error("nobody listens")
 	}
 	if err := unix.Listen(sock, 10); err != nil {
 		t.Fatal(err)
 	}
-	for _, says := range []string{"x", "more than one byte"} {
-		b := try()
-		done := waits(t, b, sock)
+	for _, text := range []string{"x", "more than one byte"} {
+		says, _ := other(t, does+"="+name+",10m", 0)
+		queued(t, sock)
 		conn, _, err := unix.Accept(sock)
 		if err == nil {
-			_, err = unix.Write(conn, []byte(says))
+			_, err = unix.Write(conn, []byte(text))
 			unix.Close(conn)
 		}
-		if <-done; err != nil || b.Has() || b.Taken() {
-			t.Errorf("%q: %v, %+v", says, err, b)
+		if err != nil || says() != "false" {
+			t.Errorf("%q: %v", text, err)
 		}
-	}
-}
-
-// listens is in the environment of a process that listens on a descriptor, until its input ends.
-const listens = "CONFINE_TEST_LISTENS"
-
-func init() {
-	if os.Getenv(listens) != "" {
-		err := unix.Listen(3, 10)
-		fmt.Println(err)
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
 	}
 }
 
 func TestASandboxHoldsNobodyUp(t *testing.T) {
-	for flags, patience := range map[uintptr]time.Duration{0: 20 * time.Millisecond, unix.CLONE_NEWUSER: time.Minute} {
-		try := turnsOf(t, 1)
-		sock := os.NewFile(uintptr(named(t, try())), "")
-		c := exec.Command("/proc/self/exe")
-		c.Env = append(os.Environ(), listens+"=1")
-		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags, Pdeathsig: syscall.SIGKILL}
-		if flags != 0 {
-			id := []syscall.SysProcIDMap{{Size: 1, ContainerID: os.Getuid(), HostID: os.Getuid()}}
-			c.SysProcAttr.UidMappings = id
-		}
-		c.ExtraFiles = []*os.File{sock}
-		in, err := c.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := c.StdoutPipe()
-		if err == nil {
-			err = c.Start()
-		}
-		if errors.Is(err, unix.EPERM) && !slices.Contains(strings.Split(os.Getenv("CONFINE_MUST_RUN"), ","), "userns") {
-			t.Skip("no user namespace can be made")
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		said := make([]byte, 5)
-		if _, err := io.ReadFull(out, said); err != nil || string(said) != "<nil>" {
-			t.Fatalf("%q, %v", said, err)
-		}
-		b := try()
-		if !b.Taken() {
-			t.Fatalf("%+v", b)
-		}
-		began := time.Now()
-		b.Patience = patience
-		b.Wait()
-		if waited := time.Since(began) >= patience; waited != (flags == 0) || b.Has() {
-			t.Errorf("flags %#x: waited is %v, %+v", flags, waited, b)
-		}
-		_ = in.Close()
-		_ = c.Wait()
+	name, try := turnsOf(t, 1)
+	sock := os.NewFile(uintptr(named(t, try())), "")
+	defer sock.Close()
+	listening, _ := other(t, does+"=listen", unix.CLONE_NEWUSER, sock)
+	if said := listening(); said != "<nil>" {
+		t.Fatal(said)
+	}
+	says, end := other(t, does+"="+name+",1h", 0) // which the test doesn't last
+	if says() != "false" {
+		t.Error("it has a turn that nobody passed on")
+	}
+	end()
+	// Nor is it given one.
+	name, try = turnsOf(t, 1)
+	a := try()
+	inside, _ := other(t, does+"="+name+",1h", unix.CLONE_NEWUSER)
+	if inside() != "false" || !a.Has() {
+		t.Errorf("%+v", a)
 	}
 }
