@@ -46,7 +46,7 @@ The local API: sandboxes and runs by HTTP. GET /v1/openapi.json describes it; do
   --api NAME[,NAME]     confine, e2b (E2B's wire API, for its SDKs), or both (confine)
   --until-eof           end when standard input does: a program that holds the other end of a pipe has a server of its own, which
                         ends with it, however that ends
-  --max-sandboxes N     at one time (256)
+  --max-sandboxes N     at one time (256), as far as there are descriptors for them; who finds no room waits for up to 10 seconds
   --max-per-owner N     of one user or token (0: as many)
 `
 
