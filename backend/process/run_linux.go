@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/child"
 	"github.com/confine-run/confine/internal/config"
@@ -241,8 +243,22 @@ func failureOf(e *status.SetupError) host.Failure {
 	return host.Failure{Step: e.Step, Op: e.Op, Path: e.Path, Errno: syscall.Errno(e.Errno)}
 }
 
+// fewTasks says whether a set-up failed for want of another process or thread: of the child's runtime nobody hears that, and below
+// so many for the caller's user it is the likely cause.
+func fewTasks(e *status.SetupError) bool {
+	if e.Errno != 0 {
+		return e.Op == "clone" && syscall.Errno(e.Errno) == syscall.EAGAIN
+	}
+	const few = 64
+	var tasks unix.Rlimit
+	return e.Step == "init" && unix.Getrlimit(unix.RLIMIT_NPROC, &tasks) == nil && tasks.Cur < few && os.Getuid() != 0
+}
+
 // explained adds to a failed set-up what this host has to say about it.
 func explained(r *status.Report, policy *config.Policy, command *Command) *status.Report {
+	if e := r.SetupError; e != nil && e.Hint == "" && fewTasks(e) {
+		e.Hint = "the user may have no more processes and threads, of which a run takes some 24: ulimit -u 100 gives it more"
+	}
 	if e := r.SetupError; e != nil && e.Errno != 0 {
 		why := diagnose(host.Current(), e)
 		reason, remedy := why.reason, why.hint

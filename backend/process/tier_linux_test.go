@@ -47,3 +47,20 @@ func TestNoTreeLeadsToALowerTier(t *testing.T) {
 		t.Error("a refused clone leads nowhere")
 	}
 }
+
+// What the kernel refuses for want of tasks is told as that; a silent end alone is none where the user may have many.
+func TestWantOfTasksIsTold(t *testing.T) {
+	for _, c := range []struct {
+		e    status.SetupError
+		want bool
+	}{
+		{status.SetupError{Step: "exec", Op: "clone", Errno: int(unix.EAGAIN)}, true},
+		{status.SetupError{Step: "start", Op: "clone", Errno: int(unix.ENOSPC)}, false},
+		{status.SetupError{Step: "mounts", Op: "write", Errno: int(unix.EAGAIN)}, false},
+		{status.SetupError{Step: "init", Op: "it ended without a word"}, false},
+	} {
+		if got := fewTasks(&c.e); got != c.want {
+			t.Errorf("%+v: %v", c.e, got)
+		}
+	}
+}
