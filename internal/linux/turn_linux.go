@@ -99,17 +99,19 @@ func allowedCPUs(room unsafe.Pointer) (n uintptr) {
 //go:norace
 //go:nosplit
 func (t *Turn) address(slot uintptr) uintptr {
-	uid, _ := result(unix.SYS_GETEUID, 0, 0, 0, 0, 0)
-	a := unsafe.Pointer(&t.addr)
-	*(*uint16)(a) = unix.AF_UNIX
-	for i := 0; i < turnName; i++ {
-		*(*byte)(unsafe.Add(a, 3+i)) = *(*byte)(unsafe.Add(unsafe.Pointer(unsafe.StringData(t.Name)), i))
+	const user = 3 + turnName
+	if t.addr[0] != unix.AF_UNIX {
+		t.addr[0] = unix.AF_UNIX
+		for i := 0; i < turnName; i++ {
+			t.addr[3+i] = *(*byte)(unsafe.Add(unsafe.Pointer(unsafe.StringData(t.Name)), i))
+		}
+		uid, _ := result(unix.SYS_GETEUID, 0, 0, 0, 0, 0)
+		for i := 0; i < 4; i++ {
+			t.addr[user+i] = byte(uid >> (8 * i))
+		}
 	}
-	for i := 0; i < 4; i++ {
-		*(*byte)(unsafe.Add(a, 3+turnName+i)) = byte(uid >> (8 * i))
-	}
-	*(*byte)(unsafe.Add(a, turnAddr-1)) = byte(slot)
-	return uintptr(a)
+	t.addr[turnAddr-1] = byte(slot)
+	return uintptr(unsafe.Pointer(&t.addr))
 }
 
 // wait waits for a turn, when all are taken.
