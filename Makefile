@@ -152,8 +152,9 @@ $(VENV)/ready: python/requirements-dev.txt
 	touch '$@'
 
 python-check: $(VENV)/ready
+	$(PYTHON) python/buildsystem/unasync.py
 	cd python && '$(VENV)/bin/ruff' check --quiet . && '$(VENV)/bin/ruff' format --quiet --check . && \
-	'$(VENV)/bin/mypy' && '$(VENV)/bin/mypy' --platform win32 --follow-imports silent -p confine._async -p confine._sync -m confine._server -m confine._transport -m confine._binary && '$(VENV)/bin/python' scripts/unasync.py --check
+	'$(VENV)/bin/mypy' && '$(VENV)/bin/mypy' --platform win32 --follow-imports silent -p confine._async -p confine._sync -m confine._server -m confine._transport -m confine._binary
 
 # CONFINE_MUST_RUN is as for `make test`; tests/conftest.py has its words.
 python-test: $(VENV)/ready build
@@ -200,4 +201,4 @@ install: build
 	install -D -m 0644 internal/cli/shells/completion.fish '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/confine.fish'
 
 clean:
-	rm -rf .try bin dist cover python/.venv python/.coverage python/.coverage.*
+	rm -rf .try bin dist cover python/.venv python/src/confine/_sync python/.coverage python/.coverage.*

@@ -25,6 +25,8 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import unasync
+
 PYTHON = Path(__file__).resolve().parents[1]
 ROOT = PYTHON.parent
 SOURCE = PYTHON / "src"
@@ -66,8 +68,8 @@ Description-Content-Type: text/markdown
 
 {description}"""
 
-# Of no use to a build.
-NOT_SOURCE = {".git", ".try", "bin", "dist", "cover", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".venv"}
+# Of no use to a build, or made by it.
+NOT_SOURCE = {"_sync", ".git", ".try", "bin", "dist", "cover", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".venv"}
 # The oldest time that a zip can say.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -104,9 +106,10 @@ def wheel(directory: Path, target: str, *, editable: bool = False) -> str:
     with tempfile.TemporaryDirectory() as temporary:
         files: list[tuple[str, bytes, int]] = []
         if editable:
+            unasync.write()
             files.append(("confine.pth", f"{SOURCE}\n".encode(), 0o644))
         else:
-            files += [(path.relative_to(SOURCE).as_posix(), path.read_bytes(), 0o644) for path in package()]
+            files += [(name, data, 0o644) for name, data in sorted(package())]
         for path in programs(Path(temporary), target):
             files.append((f"confine-{v}.data/scripts/{path.name}", path.read_bytes(), 0o755))
         files += [(f"{info}/{n}", data.encode(), 0o644) for n, data in information(target)]
@@ -124,11 +127,13 @@ def wheel(directory: Path, target: str, *, editable: bool = False) -> str:
     return name
 
 
-def package() -> Iterator[Path]:
-    """The files of the package, in an order."""
-    for path in sorted(SOURCE.rglob("*")):
+def package() -> Iterator[tuple[str, bytes]]:
+    """The files of the package."""
+    for path in SOURCE.rglob("*"):
         if path.is_file() and not NOT_SOURCE & set(path.parts[len(SOURCE.parts) :]) and path.suffix not in (".pyc", ".pyo"):
-            yield path
+            yield path.relative_to(SOURCE).as_posix(), path.read_bytes()
+    for name, text in unasync.made().items():
+        yield f"confine/_sync/{name}", text.encode()
 
 
 def information(target: str) -> list[tuple[str, str]]:

@@ -20,7 +20,9 @@ from typing import Any
 import pytest
 
 import confine
+import unasync
 
+unasync.write()
 MUST_RUN = frozenset(filter(None, os.environ.get("CONFINE_MUST_RUN", "").split(",")))
 
 # Sandboxes need these; the Go tests probe them, and doctor prints them.

@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib
 import os
+import shutil
 import stat
 import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import confine
+import confine_build as build
+import unasync
 from conftest import need
 
 PYTHON = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def build() -> ModuleType:
-    sys.path.insert(0, str(PYTHON / "buildsystem"))
-    try:
-        return importlib.import_module("confine_build")
-    finally:
-        sys.path.pop(0)
-
-
-@pytest.fixture(scope="module")
-def wheel(build: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need("program:go")
     directory = tmp_path_factory.mktemp("wheel")
     with pytest.MonkeyPatch.context() as patch:
@@ -57,7 +49,7 @@ def test_a_record_of_every_file(wheel: Path) -> None:
             assert stat.S_IMODE(info.external_attr >> 16) == 0o755
 
 
-def test_the_same_checkout_makes_the_same_wheel(wheel: Path, build: ModuleType, tmp_path: Path) -> None:
+def test_the_same_checkout_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     again = tmp_path / build.wheel(tmp_path, build.host())
     assert again.name == wheel.name
     assert again.read_bytes() == wheel.read_bytes()
@@ -94,7 +86,7 @@ with confine.Sandbox() as box:
 
 
 @pytest.mark.parametrize("where", ["", "python"])
-def test_the_checkout_installs_from_both_places(where: str, build: ModuleType) -> None:
+def test_the_checkout_installs_from_both_places(where: str) -> None:
     text = (PYTHON.parent / where / "pyproject.toml").read_text()
     assert 'build-backend = "confine_build"' in text
     assert "requires = []" in text
@@ -102,7 +94,7 @@ def test_the_checkout_installs_from_both_places(where: str, build: ModuleType) -
     assert (PYTHON.parent / where / path / "confine_build.py").samefile(str(build.__file__))
 
 
-def test_metadata_for_each_platform(build: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_for_each_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for target, tags in build.TAGS.items():
         system, machine = target.split("/")
         monkeypatch.setenv("GOOS", system)
@@ -118,24 +110,30 @@ def test_metadata_for_each_platform(build: ModuleType, tmp_path: Path, monkeypat
         ]
 
 
-def test_editable_leaves_the_package_where_it_is(build: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_editable_leaves_the_package_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "programs", lambda directory, target: iter([Path(os.environ["CONFINE_BINARY"])]))
+    copied = tmp_path / "confine"
+    shutil.copytree(unasync.PACKAGE / "_async", copied / "_async")
+    (copied / "_sync").mkdir()
+    (copied / "_sync" / "gone.py").touch()
+    (copied / "_sync" / "client.py").touch()
+    monkeypatch.setattr(unasync, "PACKAGE", copied)
     with zipfile.ZipFile(tmp_path / build.build_editable(str(tmp_path))) as z:
         assert z.read("confine.pth").decode() == f"{PYTHON / 'src'}\n"
         assert "confine/__init__.py" not in z.namelist()
         assert f"confine-{confine.__version__}.data/scripts/confine" in z.namelist()
+    # What is made is there, and nothing else.
+    assert {path.name: path.read_text() for path in (copied / "_sync").iterdir()} == unasync.made()
 
 
-def test_a_source_distribution_has_what_a_build_needs(build: ModuleType, tmp_path: Path) -> None:
+def test_a_source_distribution_has_what_a_build_needs(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / build.build_sdist(str(tmp_path))) as tar:
         names = {name.split("/", 1)[1] for name in tar.getnames() if "/" in name}
-    assert {"pyproject.toml", "go.mod", "main.go", "PKG-INFO", "docs/PYTHON.md", "python/buildsystem/confine_build.py"} <= names
-    assert not [name for name in names if name.startswith((".git/", "bin/"))]
+    assert {"pyproject.toml", "go.mod", "main.go", "PKG-INFO", "docs/PYTHON.md", "python/buildsystem/unasync.py"} <= names
+    assert not [name for name in names if name.startswith((".git/", "bin/", "python/src/confine/_sync/"))]
 
 
-def test_builds_that_cannot_be_say_why(
-    build: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_builds_that_cannot_be_say_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert build.main([str(tmp_path), "plan9/mips"]) == 1
     assert "no wheels for plan9/mips" in capsys.readouterr().err
     assert build.main([]) == 2

@@ -1,1 +1,1 @@
-"""The client, to be awaited: the one source of truth. confine/_sync is made from it by scripts/unasync.py."""
+"""The client. It is awaited in _async, its one source; in _sync, which buildsystem/unasync.py makes of that, its calls block."""

@@ -1,7 +1,8 @@
 """Makes src/confine/_sync of src/confine/_async: what is awaited there blocks here.
 
-    python scripts/unasync.py            writes it
-    python scripts/unasync.py --check    says what is stale, and fails then
+    python3 buildsystem/unasync.py
+
+It is not committed: a wheel has it made, and an editable installation and the tests write it into the checkout.
 
 Words of code lose their async: "async def" is "def", AsyncClient is Client, __aenter__ is __enter__, "await" goes. Docstrings and
 comments have the names changed. A comment "# sync: STATEMENT" is that statement.
@@ -10,13 +11,13 @@ comments have the names changed. A comment "# sync: STATEMENT" is that statement
 from __future__ import annotations
 
 import io
+import os
 import re
-import sys
 import tokenize
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "confine"
-NOTE = "# Made by scripts/unasync.py of ../_async/{name}: change that.\n"
+NOTE = "# Made by buildsystem/unasync.py of ../_async/{name}: change that.\n"
 WORDS = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
@@ -60,31 +61,25 @@ def unasync(source: str) -> str:
     return "".join(out)
 
 
-def main() -> int:
-    """Write, or check."""
-    check = sys.argv[1:] == ["--check"]
-    stale = []
-    sources = sorted((PACKAGE / "_async").glob("*.py"))
-    for path in sources:
-        if path.name == "__init__.py":
-            made = '"""The client, whose calls block. Made by scripts/unasync.py of confine/_async: change that."""\n'
-        else:
-            made = NOTE.format(name=path.name) + unasync(path.read_text())
-        to = PACKAGE / "_sync" / path.name
-        if not to.exists() or to.read_text() != made:
-            stale.append(to)
-            if not check:
-                to.write_text(made)
-    gone = {p.name for p in (PACKAGE / "_sync").glob("*.py")} - {p.name for p in sources}
-    for name in gone:
-        stale.append(PACKAGE / "_sync" / name)
-        if not check:
-            (PACKAGE / "_sync" / name).unlink()
-    if check and stale:
-        print("stale, run python scripts/unasync.py:", *stale, sep="\n  ")
-        return 1
-    return 0
+def made() -> dict[str, str]:
+    """The files of _sync, by their names."""
+    return {path.name: NOTE.format(name=path.name) + unasync(path.read_text()) for path in sorted((PACKAGE / "_async").glob("*.py"))}
+
+
+def write() -> None:
+    """Write those that aren't there as they have to be. Whoever imports them meanwhile finds whole ones."""
+    directory, files = PACKAGE / "_sync", made()
+    directory.mkdir(exist_ok=True)
+    for path in directory.glob("*.py"):
+        if path.name not in files:
+            path.unlink()
+    for name, text in files.items():
+        path = directory / name
+        if not path.exists() or path.read_text() != text:
+            unfinished = path.with_suffix(f".{os.getpid()}")
+            unfinished.write_text(text)
+            unfinished.replace(path)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    write()

@@ -1,1 +1,0 @@
-"""The client, whose calls block. Made by scripts/unasync.py of confine/_async: change that."""
