@@ -2,6 +2,7 @@ package backend
 
 import (
 	"cmp"
+	"errors"
 	"runtime"
 
 	"github.com/confine-run/confine/internal/config"
@@ -32,6 +33,22 @@ func Complete(r *status.Report, s *Spec) *status.Report {
 	}
 	r.Normalize()
 	return r
+}
+
+// CompleteBox is the same for that of a sandbox.
+func CompleteBox(r *status.BoxReport, s *Spec) *status.BoxReport {
+	whole := Complete(&status.Report{PolicyDigest: r.PolicyDigest, Enforced: r.Enforced, LimitsHit: r.LimitsHit, Violations: r.Violations}, s)
+	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host
+	r.Enforced, r.LimitsHit, r.Violations = whole.Enforced, whole.LimitsHit, whole.Violations
+	return r
+}
+
+// Closed is what closing a sandbox gives, by its report.
+func Closed(r *status.BoxReport) (*status.BoxReport, error) {
+	if e := r.SetupError; e != nil {
+		return r, errors.New(e.Error)
+	}
+	return r, nil
 }
 
 // partial: something that the policy asks for does not hold as asked.

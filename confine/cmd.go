@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"reflect"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/backends"
@@ -113,7 +112,7 @@ func (c *Cmd) Start() error {
 	}
 	c.outputs = nil
 	e := &backend.Exec{Argv: c.Args, Env: c.Env, Stdin: c.Stdin, Stdout: c.output(c.Stdout), TTY: c.TTY, Limits: c.Limits}
-	if e.Stderr = e.Stdout; !same(c.Stdout, c.Stderr) {
+	if e.Stderr = e.Stdout; !backend.SameWriter(c.Stdout, c.Stderr) {
 		e.Stderr = c.output(c.Stderr)
 	}
 	var p backend.Process
@@ -190,11 +189,6 @@ func (c *Cmd) Wait() (*Report, error) {
 		return r, &ExitError{r, write}
 	}
 	return r, write
-}
-
-// same says whether two writers are one, as package os/exec has it.
-func same(a, b io.Writer) bool {
-	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
 }
 
 // Run is Start and Wait. Without a report nothing was started.

@@ -244,10 +244,7 @@ func (s *sandbox) Files() backend.Files {
 
 // Start starts a process.
 func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, error) {
-	if len(e.Argv) == 0 {
-		return nil, &config.UsageError{Msg: "no command given"}
-	}
-	if err := ctx.Err(); err != nil {
+	if err := e.Check(ctx); err != nil {
 		return nil, err
 	}
 	s.work.RLock()
@@ -335,10 +332,7 @@ func (s *sandbox) Done() <-chan struct{} { return s.over }
 // Close ends everybody inside.
 func (s *sandbox) Close() (*status.BoxReport, error) {
 	s.closed.Do(s.close)
-	if e := s.report.SetupError; e != nil {
-		return s.report, errors.New(e.Error)
-	}
-	return s.report, nil
+	return backend.Closed(s.report)
 }
 
 func (s *sandbox) close() {
@@ -362,10 +356,8 @@ func (s *sandbox) close() {
 	s.mu.Lock()
 	w := s.wanted
 	s.mu.Unlock()
-	whole := backend.Complete(&status.Report{PolicyDigest: w.digest(), Enforced: r.Enforced, LimitsHit: r.LimitsHit, Violations: r.Violations}, w.spec)
-	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host
-	r.Enforced, r.LimitsHit, r.Violations = whole.Enforced, whole.LimitsHit, whole.Violations
-	s.report = r
+	r.PolicyDigest = w.digest()
+	s.report = backend.CompleteBox(r, w.spec)
 }
 
 // process is one in a sandbox.
@@ -377,7 +369,7 @@ type process struct {
 }
 
 func (p *process) Signal(sig os.Signal) error {
-	n, err := signalOf(sig)
+	n, err := backend.SignalOf(sig)
 	if err != nil {
 		return err
 	}

@@ -2,17 +2,14 @@ package process
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
-	"reflect"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend"
-	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor"
 )
@@ -28,7 +25,7 @@ type run struct {
 }
 
 func (r *run) Signal(sig os.Signal) error {
-	n, err := signalOf(sig)
+	n, err := backend.SignalOf(sig)
 	if err != nil {
 		return err
 	}
@@ -77,18 +74,6 @@ func (r *run) Wait() *status.Report {
 	return r.report
 }
 
-// signalOf is a signal that there is.
-func signalOf(sig os.Signal) (unix.Signal, error) {
-	n, ok := sig.(unix.Signal)
-	if !ok {
-		return 0, errors.ErrUnsupported
-	}
-	if n < 1 || n > 64 {
-		return 0, unix.EINVAL
-	}
-	return n, nil
-}
-
 // wires lead from a process's streams to the readers and writers of its caller: descriptors as they are, all others
 // through pipes.
 type wires struct {
@@ -104,8 +89,8 @@ type wires struct {
 }
 
 func connect(e *backend.Exec) (*wires, error) {
-	if e.Limits.Time < 0 || e.Limits.CPU < 0 || e.Limits.Output < 0 {
-		return nil, &config.UsageError{Msg: "a limit is less than nothing"}
+	if err := e.Limits.Check(); err != nil {
+		return nil, err
 	}
 	w := &wires{options: unconnected, exec: e}
 	if e.Tell != nil {
@@ -117,7 +102,7 @@ func connect(e *backend.Exec) (*wires, error) {
 	if w.options.Stdin, err = w.source(e.Stdin); err == nil {
 		w.options.Stdout, w.options.OpenStdout = w.sink(e.Stdout)
 	}
-	if same(e.Stdout, e.Stderr) {
+	if backend.SameWriter(e.Stdout, e.Stderr) {
 		w.options.Stderr, w.options.OpenStderr = w.options.Stdout, w.options.OpenStdout
 	} else {
 		w.options.Stderr, w.options.OpenStderr = w.sink(e.Stderr)
@@ -141,11 +126,6 @@ func (w *wires) attempted(a status.Attempt) {
 		v := a.Violation()
 		w.tell(backend.Event{Denied: &v})
 	}
-}
-
-// same says whether two writers are one, as package os/exec has it.
-func same(a, b io.Writer) bool {
-	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
 }
 
 func (w *wires) source(from io.Reader) (fd int, err error) {

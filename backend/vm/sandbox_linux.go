@@ -236,10 +236,7 @@ func (s *sandbox) Ready(ctx context.Context) error {
 // Close ends everybody inside.
 func (s *sandbox) Close() (*status.BoxReport, error) {
 	s.closing.Do(s.close)
-	if e := s.report.SetupError; e != nil {
-		return s.report, errors.New(e.Error)
-	}
-	return s.report, nil
+	return backend.Closed(s.report)
 }
 
 func (s *sandbox) close() {
@@ -274,10 +271,8 @@ func (s *sandbox) close() {
 			r.SetupError = &status.SetupError{Step: "machine", Op: "run", Error: why}
 		}
 	}
-	whole := backend.Complete(&status.Report{Enforced: r.Enforced, LimitsHit: r.LimitsHit, Violations: r.Violations}, s.asked())
-	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host
-	r.Enforced, r.LimitsHit, r.Violations = whole.Enforced, whole.LimitsHit, whole.Violations
-	s.report = r
+	r.PolicyDigest = ""
+	s.report = backend.CompleteBox(r, s.asked())
 }
 
 // outside are the violations that aren't QEMU's own calls.

@@ -5,16 +5,13 @@ import (
 	"errors"
 	"io"
 	"os"
-	"reflect"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/backend/vm/internal/wire"
-	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/status"
 )
 
@@ -54,27 +51,17 @@ type task struct {
 	report func() *status.Report
 }
 
-func same(a, b io.Writer) bool {
-	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
-}
-
 // Start starts a process.
 func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, error) {
-	if len(e.Argv) == 0 {
-		return nil, &config.UsageError{Msg: "no command given"}
-	}
-	if e.Limits.Time < 0 || e.Limits.CPU < 0 || e.Limits.Output < 0 {
-		return nil, &config.UsageError{Msg: "a limit is less than nothing"}
-	}
-	if err := ctx.Err(); err != nil {
+	if err := e.Check(ctx); err != nil {
 		return nil, err
 	}
 	m := s.now()
-	p := &task{box: s, at: m, exec: e, in: map[wire.Kind]*wire.Inflow{}, got: map[wire.Kind]int64{}, limit: least(s.asked().Policy.OutputLimit, e.Limits.Output), ended: make(chan struct{})}
+	p := &task{box: s, at: m, exec: e, in: map[wire.Kind]*wire.Inflow{}, got: map[wire.Kind]int64{}, limit: backend.Narrower(s.asked().Policy.OutputLimit, e.Limits.Output), ended: make(chan struct{})}
 	p.report = sync.OnceValue(p.wait)
 	x := &wire.Exec{
 		Argv: e.Argv, Env: e.Env, Dir: e.Dir, TTY: e.TTY, Limits: e.Limits,
-		Stdin: e.Stdin != nil, Stdout: e.Stdout != nil, Joined: same(e.Stdout, e.Stderr),
+		Stdin: e.Stdin != nil, Stdout: e.Stdout != nil, Joined: backend.SameWriter(e.Stdout, e.Stderr),
 	}
 	x.Stderr = e.Stderr != nil && !x.Joined
 	m.conn.mu.Lock()
@@ -105,7 +92,7 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 		p.end(nil, err)
 		return nil, err
 	}
-	if limit := least(s.asked().Policy.TimeLimit, e.Limits.Time); limit > 0 {
+	if limit := backend.Narrower(s.asked().Policy.TimeLimit, e.Limits.Time); limit > 0 {
 		p.timer = time.AfterFunc(limit+s.asked().Policy.Grace, p.overdue)
 	}
 	p.unhook = context.AfterFunc(ctx, func() { p.kill(status.CauseContext) })
@@ -168,14 +155,6 @@ func (p *task) late() {
 
 // errLate is a process that the guest should have ended.
 var errLate = errors.New("the guest didn't end a process at its time limit")
-
-// least of two limits, of which 0 is none.
-func least[T time.Duration | int64](a, b T) T {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
-}
 
 // feed sends what there is for standard input.
 func (p *task) feed(from io.Reader) {
@@ -304,12 +283,9 @@ func (p *task) kill(cause status.Cause) {
 
 // Signal sends a signal.
 func (p *task) Signal(sig os.Signal) error {
-	n, ok := sig.(syscall.Signal)
-	if !ok {
-		return errors.ErrUnsupported
-	}
-	if n < 1 || n > 64 {
-		return unix.EINVAL
+	n, err := backend.SignalOf(sig)
+	if err != nil {
+		return err
 	}
 	select {
 	case <-p.ended:

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -53,13 +51,7 @@ func New(ctx context.Context, name string, s *backend.Spec, l status.Ledger, sys
 
 // Start starts a process.
 func (b *Box) Start(ctx context.Context, e *backend.Exec) (backend.Process, error) {
-	if len(e.Argv) == 0 {
-		return nil, &config.UsageError{Msg: "no command given"}
-	}
-	if e.Limits.Time < 0 || e.Limits.CPU < 0 || e.Limits.Output < 0 {
-		return nil, &config.UsageError{Msg: "a limit is less than nothing"}
-	}
-	if err := ctx.Err(); err != nil {
+	if err := e.Check(ctx); err != nil {
 		return nil, err
 	}
 	if e.Dir != "" {
@@ -209,10 +201,7 @@ func (b *Box) Done() <-chan struct{} { return b.over }
 // Close ends everybody inside.
 func (b *Box) Close() (*status.BoxReport, error) {
 	b.closed.Do(b.close)
-	if e := b.report.SetupError; e != nil {
-		return b.report, errors.New(e.Error)
-	}
-	return b.report, nil
+	return backend.Closed(b.report)
 }
 
 func (b *Box) close() {
@@ -245,9 +234,8 @@ func (b *Box) close() {
 	if err != nil {
 		r.SetupError = &status.SetupError{Step: "close", Op: "remove", Error: err.Error()}
 	}
-	whole := backend.Complete(&status.Report{Enforced: status.Ledger(plan.Ledger(b.Ledger()).Confirmed(started)), LimitsHit: hit, Violations: violations}, b.spec)
-	r.Version, r.Profile, r.PolicyDigest, r.Host = whole.Version, whole.Profile, whole.PolicyDigest, whole.Host
-	r.Enforced, r.LimitsHit, r.Violations = whole.Enforced, whole.LimitsHit, whole.Violations
+	r.Enforced, r.LimitsHit, r.Violations = status.Ledger(plan.Ledger(b.Ledger()).Confirmed(started)), hit, violations
+	backend.CompleteBox(r, b.spec)
 	b.report = r
 	close(b.over)
 }
@@ -258,17 +246,4 @@ func limitsOf(hit map[status.Capability]bool) (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// same says whether two writers are one, as package os/exec has it.
-func same(a, b io.Writer) bool {
-	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
-}
-
-// narrower is the smaller of two limits; 0 is none.
-func narrower[T ~int64](a, b T) T {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
 }

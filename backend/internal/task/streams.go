@@ -59,7 +59,7 @@ func (s *streams) begin() {
 		}()
 	}
 	out, errs := s.exec.Stdout, s.exec.Stderr
-	if same(out, errs) {
+	if backend.SameWriter(out, errs) {
 		one := &shared{to: out}
 		out, errs = one, one
 	}

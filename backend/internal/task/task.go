@@ -59,7 +59,7 @@ type Task struct {
 func newTask(b *Box, e *backend.Exec) *Task {
 	p := b.spec.Policy
 	t := &Task{box: b, exec: e, gone: make(chan struct{}), reached: map[status.Capability]bool{}}
-	t.out.Limit = outcome.HeldTo{Memory: p.MemoryLimit, CPU: narrower(p.CPUTime, e.Limits.CPU)}
+	t.out.Limit = outcome.HeldTo{Memory: p.MemoryLimit, CPU: backend.Narrower(p.CPUTime, e.Limits.CPU)}
 	t.report = sync.OnceValue(t.wait)
 	return t
 }
@@ -67,7 +67,7 @@ func newTask(b *Box, e *backend.Exec) *Task {
 // begin starts it. That it can't be is in its report.
 func (t *Task) begin(ctx context.Context) {
 	e := t.exec
-	s, err := connect(e, narrower(t.box.spec.Policy.OutputLimit, e.Limits.Output))
+	s, err := connect(e, backend.Narrower(t.box.spec.Policy.OutputLimit, e.Limits.Output))
 	t.io = s
 	if err == nil {
 		var target Target
@@ -96,7 +96,7 @@ func (t *Task) begin(ctx context.Context) {
 func (t *Task) run(ctx context.Context, target Target) {
 	t.mu.Lock()
 	t.target, t.began, t.out.Built = target, time.Now(), true
-	wall := narrower(t.box.spec.Policy.TimeLimit, t.exec.Limits.Time)
+	wall := backend.Narrower(t.box.spec.Policy.TimeLimit, t.exec.Limits.Time)
 	if wall > 0 {
 		t.after(wall, func() { t.stop(status.CauseWall, fmt.Sprintf("wall-clock limit of %s reached", wall)) })
 	}
@@ -241,12 +241,9 @@ func (t *Task) killNow() {
 
 // Signal sends a signal. One that asks for an end begins the grace period where it is the caller's own.
 func (t *Task) Signal(sig os.Signal) error {
-	n, ok := sig.(syscall.Signal)
-	if !ok {
-		return errors.ErrUnsupported
-	}
-	if n < 1 || n > 64 {
-		return syscall.EINVAL
+	n, err := backend.SignalOf(sig)
+	if err != nil {
+		return err
 	}
 	select {
 	case <-t.gone:
