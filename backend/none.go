@@ -13,10 +13,8 @@ import (
 // unconfined instead.
 type None struct{ System string }
 
-// Name is in every report.
 func (n None) Name() string { return n.System + "-none" }
 
-// Plan says what is missing.
 func (n None) Plan(_ context.Context, s *Spec) (Plan, error) {
 	details := "not supported yet on " + n.System
 	ledger := status.Ledger{status.Containment: {
@@ -28,7 +26,6 @@ func (n None) Plan(_ context.Context, s *Spec) (Plan, error) {
 	}
 }
 
-// Build refuses.
 func (n None) Build(context.Context, Plan) (Sandbox, error) { return nil, errors.ErrUnsupported }
 
 type nothing struct{ ledger status.Ledger }
@@ -48,7 +45,5 @@ func Unstarted(p Process) bool {
 
 func (ended) Signal(os.Signal) error { return os.ErrProcessDone }
 func (ended) Resize(WinSize) error   { return os.ErrProcessDone }
-
-func (ended) Usage() (Usage, error) { return Usage{}, os.ErrProcessDone }
-
+func (ended) Usage() (Usage, error)  { return Usage{}, os.ErrProcessDone }
 func (e ended) Wait() *status.Report { return e.report }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/internal/plan"
 	"github.com/confine-run/confine/status"
 	"github.com/confine-run/confine/supervisor/internal/tree"
@@ -30,9 +31,8 @@ func TestThreadsOfTheInitCountForTheLimitOfTasks(t *testing.T) {
 	} {
 		r := &job{box: &box{plan: &plan.Plan{Watch: plan.Watch{Tasks: 16}}}, exited: handoff.Exited{InitTasks: tt.initTasks}}
 		var err error
-		if r.watch, err = watch.New(r.plan, watch.Inside{Init: os.Getpid(), Proc: -1}); err != nil {
-			t.Fatal(err)
-		}
+		r.watch, err = watch.New(r.plan, watch.Inside{Init: os.Getpid(), Proc: -1})
+		must.Do(t, err)
 		u := status.Usage{Sources: map[string]string{}}
 		r.peaks(&u, &tree.Usage{TasksPeak: tt.seen})
 		if u.TasksPeak != tt.want {

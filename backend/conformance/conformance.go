@@ -17,6 +17,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -109,8 +110,17 @@ func (s suite) open(t *testing.T) backend.Sandbox {
 		return s.fresh(t)
 	}
 	box, err := s.first.Fork(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	must.Do(t, err)
+	t.Cleanup(func() { _, _ = box.Close() })
+	return box
+}
+
+// Open opens a sandbox, which ends with the test.
+func Open(t testing.TB, b backend.Backend, s *backend.Spec) backend.Sandbox {
+	t.Helper()
+	box, failed, err := backend.Open(t.Context(), b, s)
+	if err != nil || failed != nil {
+		t.Fatalf("%v, %+v", err, failed)
 	}
 	t.Cleanup(func() { _, _ = box.Close() })
 	return box
@@ -119,12 +129,7 @@ func (s suite) open(t *testing.T) backend.Sandbox {
 // fresh opens a sandbox that is a fork of none.
 func (s suite) fresh(t *testing.T) backend.Sandbox {
 	t.Helper()
-	box, failed, err := backend.Open(t.Context(), s.Backend, s.spec(t))
-	if err != nil || failed != nil {
-		t.Fatalf("%v, %+v", err, failed)
-	}
-	t.Cleanup(func() { _, _ = box.Close() })
-	return box
+	return Open(t, s.Backend, s.spec(t))
 }
 
 // start starts a process that does something, and gives where its output goes.
@@ -139,9 +144,7 @@ func (s suite) start(t *testing.T, box backend.Sandbox, e *backend.Exec, does ..
 		e.Stdout = out
 	}
 	p, err := box.Start(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p, out
 }
 
@@ -157,9 +160,7 @@ func (s suite) says(t *testing.T, box backend.Sandbox, e *backend.Exec, does ...
 
 func (s suite) plans(t *testing.T) {
 	one, err := s.Backend.Plan(t.Context(), s.spec(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if one.Ledger()[status.WallTime].Mechanism == "" {
 		t.Errorf("a ledger without wall time: %+v", one.Ledger())
 	}
@@ -175,9 +176,7 @@ func (s suite) plans(t *testing.T) {
 	}
 	for range 2 {
 		box, err := s.Backend.Build(t.Context(), one)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := s.says(t, box, nil, "echo", "built"); got != "built\n" {
 			t.Errorf("built from a plan: %q", got)
 		}
@@ -206,9 +205,7 @@ func (s suite) run(t *testing.T) {
 	} {
 		var out buffer
 		p, err := backend.Run(t.Context(), s.Backend, s.spec(t), &backend.Exec{Argv: s.Program(c.does...), Stdout: &out})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r := p.Wait()
 		if r.RC != c.rc || out.String() != c.want || r.Backend != s.Backend.Name() || r.PolicyDigest == "" || len(r.Enforced) == 0 {
 			t.Errorf("%q: %d %q, %+v", c.does, r.RC, out.String(), r)
@@ -222,9 +219,7 @@ func (s suite) run(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	p, err := backend.Run(ctx, s.Backend, s.spec(t), &backend.Exec{Argv: s.Program("sleep")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cancel()
 	if r := p.Wait(); r.Status != status.KilledKill {
 		t.Errorf("cancelled: %s: %s", r.Status, r.Reason)
@@ -242,9 +237,7 @@ func (s suite) sequence(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	p, err := box.Start(t.Context(), &backend.Exec{Argv: []string{"no-such-program-anywhere"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r := p.Wait(); r.Status != status.ExecFailed || r.RC != 127 {
 		t.Errorf("%+v", r)
 	}
@@ -299,9 +292,7 @@ func (s suite) streams(t *testing.T) {
 		t.Errorf("%q", both.String())
 	}
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	s.says(t, box, &backend.Exec{Stdout: w}, "echo", "by descriptor")
 	w.Close()
@@ -364,9 +355,7 @@ func (s suite) signals(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	p, err := box.Start(ctx, &backend.Exec{Argv: s.Program("sleep")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cancel()
 	if r := p.Wait(); r.Status != status.KilledKill {
 		t.Errorf("cancelled: %s", r.Status)

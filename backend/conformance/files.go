@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/internal/must"
 )
 
 // openFiles opens a sandbox that has files of its own.
@@ -69,9 +70,7 @@ func (s suite) files(t *testing.T) {
 	}
 	s.says(t, box, nil, "write", "/tmp/out", "from inside")
 	r, err := f.Open("/tmp/out")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, err := io.ReadAll(r); err != nil || string(got) != "from inside" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -223,14 +222,10 @@ func (s suite) watching(t *testing.T) {
 	box, f := s.openFiles(t)
 	all(t, f.Mkdir("/tmp/top", 0o700), f.Mkdir("/tmp/top/old", 0o700), f.Symlink("/tmp", "/tmp/top/out"))
 	flat, err := f.Watch("/tmp/top", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer flat.Close()
 	deep, err := f.Watch("/tmp/top", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer deep.Close()
 	brief, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -274,9 +269,7 @@ func (s suite) watching(t *testing.T) {
 	}
 	all(t, f.Mkdir("/tmp/gone", 0o700))
 	gone, err := f.Watch("/tmp/gone", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer gone.Close()
 	all(t, f.Remove("/tmp/gone"))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -24,9 +25,7 @@ func (s suite) usage(t *testing.T) {
 	for end := time.Now().Add(20 * time.Second); of[0].CPU < 50*time.Millisecond || of[0].CPU <= of[1].CPU; time.Sleep(50 * time.Millisecond) {
 		for i, p := range []backend.Process{busy, idle} {
 			u, err := p.Usage()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			of[i] = u
 		}
 		if time.Now().After(end) {
@@ -65,9 +64,7 @@ func (s suite) usage(t *testing.T) {
 		}
 	}
 	sole, err := backend.Run(t.Context(), s.Backend, s.spec(t), &backend.Exec{Argv: s.Program("sleep")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if u, err := sole.Usage(); err != nil || u.CPU < 0 {
 			t.Fatalf("a run uses %+v, %v", u, err)
@@ -139,11 +136,7 @@ func (s suite) events(t *testing.T) {
 func (s suite) network(t *testing.T) {
 	spec := s.spec(t)
 	spec.Policy.Network.Allow, spec.Policy.Network.Deny = []string{"*"}, []string{"*"}
-	box, failed, err := backend.Open(t.Context(), s.Backend, spec)
-	if err != nil || failed != nil {
-		t.Fatalf("%v, %+v", err, failed)
-	}
-	defer box.Close()
+	box := Open(t, s.Backend, spec)
 	digest := func() string {
 		p, _ := s.start(t, box, nil, "exit", "0")
 		return p.Wait().PolicyDigest
@@ -174,9 +167,7 @@ func (s suite) network(t *testing.T) {
 	}
 	n := was
 	n.Allow, n.Deny = []string{"example.com:443"}, nil
-	if err := box.Network(t.Context(), &n); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, box.Network(t.Context(), &n))
 	if got := digest(); got != is(n) {
 		t.Errorf("afterwards, the digest is %s, want %s", got, is(n))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/confine-run/confine/backend"
 	"github.com/confine-run/confine/internal/config"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
 
@@ -25,14 +26,10 @@ func (s layered) holds(t *testing.T, box backend.Sandbox, name string) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "-"
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	text, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }
 
@@ -72,9 +69,7 @@ func (s layered) supported(t *testing.T, box backend.Sandbox) bool {
 func (s layered) snapshot(t *testing.T, box backend.Sandbox) backend.Snapshot {
 	t.Helper()
 	snap, err := box.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if snap.ID() == "" {
 		t.Error("a snapshot without an ID")
 	}
@@ -83,17 +78,13 @@ func (s layered) snapshot(t *testing.T, box backend.Sandbox) backend.Snapshot {
 
 func (s layered) restore(t *testing.T, box backend.Sandbox, snap backend.Snapshot) {
 	t.Helper()
-	if err := box.Restore(t.Context(), snap); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, box.Restore(t.Context(), snap))
 }
 
 func (s layered) fork(t *testing.T, box backend.Sandbox) backend.Sandbox {
 	t.Helper()
 	f, err := box.Fork(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _, _ = f.Close() })
 	return f
 }
@@ -167,25 +158,12 @@ func (s layered) removals(t *testing.T) {
 		return
 	}
 	f := box.Files()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	must(f.Mkdir("/tmp/d", 0o755))
-	must(f.Mkdir("/tmp/d/e", 0o750))
+	all(t, f.Mkdir("/tmp/d", 0o755), f.Mkdir("/tmp/d/e", 0o750))
 	s.writes(t, box, "/tmp/d/x", "x", "/tmp/d/e/y", "y", "/tmp/gone", "x", "/tmp/file", "x")
 	one := s.fork(t, box)
 	f = one.Files()
-	must(f.Remove("/tmp/gone"))
-	must(f.Remove("/tmp/d/x"))
-	must(f.Remove("/tmp/d/e/y"))
-	must(f.Remove("/tmp/d/e"))
-	must(f.Remove("/tmp/d"))
-	must(f.Mkdir("/tmp/d", 0o700))
-	must(f.Remove("/tmp/file"))
-	must(f.Mkdir("/tmp/file", 0o711))
+	all(t, f.Remove("/tmp/gone"), f.Remove("/tmp/d/x"), f.Remove("/tmp/d/e/y"), f.Remove("/tmp/d/e"), f.Remove("/tmp/d"),
+		f.Mkdir("/tmp/d", 0o700), f.Remove("/tmp/file"), f.Mkdir("/tmp/file", 0o711))
 	two := s.fork(t, one)
 	snap := s.snapshot(t, two)
 	s.writes(t, two, "/tmp/d/x", "again")
@@ -193,7 +171,7 @@ func (s layered) removals(t *testing.T) {
 	for name, b := range map[string]backend.Sandbox{"a fork": one, "a fork of the fork, restored": two} {
 		f := b.Files()
 		list, err := f.List("/tmp/d")
-		must(err)
+		all(t, err)
 		if len(list) != 0 {
 			t.Errorf("%s: %v in what was made anew", name, list)
 		}
@@ -280,11 +258,7 @@ func (s layered) busyForks(t *testing.T) {
 func (s layered) beginnings(t *testing.T) {
 	spec := s.spec(t)
 	spec.Snapshots = t.TempDir()
-	box, failed, err := backend.Open(t.Context(), s.Backend, spec)
-	if err != nil || failed != nil {
-		t.Fatalf("%v, %+v", err, failed)
-	}
-	defer box.Close()
+	box := Open(t, s.Backend, spec)
 	if !s.supported(t, box) {
 		return
 	}
@@ -305,16 +279,11 @@ func (s layered) beginnings(t *testing.T) {
 		t.Errorf("a snapshot that isn't there: %v", err)
 	}
 	again, err := keeper.Kept(spec.Snapshots, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer again.Close()
 	spec.From = again
 	for range 2 {
-		box, failed, err := backend.Open(t.Context(), s.Backend, spec)
-		if err != nil || failed != nil {
-			t.Fatalf("%v, %+v", err, failed)
-		}
+		box := Open(t, s.Backend, spec)
 		s.want(t, box, "/tmp/a", "then")
 		s.writes(t, box, "/tmp/a", "now")
 		if _, err := box.Close(); err != nil {
@@ -329,24 +298,16 @@ func (s layered) changesSoFar(t *testing.T) {
 	spec.Policy.Filesystem.Workdir = "overlay"
 	dir := spec.Dir
 	for name, text := range map[string]string{"same": "same", "changed": "before", "removed": "x"} {
-		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(dir+"/"+name, []byte(text), 0o644))
 	}
-	box, failed, err := backend.Open(t.Context(), s.Backend, spec)
-	if err != nil || failed != nil {
-		t.Fatalf("%v, %+v", err, failed)
-	}
-	defer box.Close()
+	box := Open(t, s.Backend, spec)
 	if !s.supported(t, box) {
 		return
 	}
 	told := func(box backend.Sandbox, added, modified, deleted []string) {
 		t.Helper()
 		c, err := box.Changes(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for what, lists := range map[string][2][]string{"added": {c.Added, added}, "modified": {c.Modified, modified}, "deleted": {c.Deleted, deleted}} {
 			want := []string{}
 			for _, name := range lists[1] {
@@ -395,11 +356,7 @@ func (s layered) otherPlaces(t *testing.T) {
 	snap := s.snapshot(t, box)
 	spec := s.spec(t)
 	spec.Policy.Filesystem.Workdir = "overlay"
-	other, failed, err := backend.Open(t.Context(), s.Backend, spec)
-	if err != nil || failed != nil {
-		t.Fatalf("%v, %+v", err, failed)
-	}
-	defer other.Close()
+	other := Open(t, s.Backend, spec)
 	s.writes(t, other, "/tmp/a", "still there")
 	if err := other.Restore(t.Context(), snap); !errors.As(err, new(*config.UsageError)) {
 		t.Errorf("restored from another's: %v", err)

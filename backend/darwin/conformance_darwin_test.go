@@ -154,10 +154,7 @@ func realPath(name string) (string, error) {
 
 // TestNobodyOutlivesTheSandbox: whatever session somebody is in, and whoever the parent is by now.
 func TestNobodyOutlivesTheSandbox(t *testing.T) {
-	box, failed, err := backend.Open(t.Context(), Backend{}, spec(t))
-	if err != nil || failed != nil {
-		t.Fatalf("%v, %+v", err, failed)
-	}
+	box := conformance.Open(t, Backend{}, spec(t))
 	var out strings.Builder
 	p, err := box.Start(t.Context(), &backend.Exec{Argv: conformance.Does("leave"), Stdout: &out})
 	must.Do(t, err)
@@ -187,11 +184,7 @@ func TestMembersAreKnownByTheirMark(t *testing.T) {
 	if member(os.Getpid(), "run.confine.x") {
 		t.Error("who is in no sandbox is taken for a member")
 	}
-	box, failed, err := backend.Open(t.Context(), Backend{}, spec(t))
-	if err != nil || failed != nil {
-		t.Fatalf("%v, %+v", err, failed)
-	}
-	defer box.Close()
+	box := conformance.Open(t, Backend{}, spec(t))
 	if _, err := box.Start(t.Context(), &backend.Exec{Argv: conformance.Does("sleep")}); err != nil {
 		t.Fatal(err)
 	}

@@ -259,7 +259,6 @@ func usage(err error) error {
 	return &config.UsageError{Msg: msg, Hint: remedy, Err: err}
 }
 
-// Key is the same for plans whose sandboxes are.
 func (p *Plan) Key() [32]byte {
 	return backend.KeyOf(p, p.Spec.Policy.Digest(), p.profile.Rules)
 }

@@ -274,21 +274,18 @@ func (s *sandbox) Files() backend.Files {
 	return f
 }
 
-// Usage is what everybody inside uses.
 func (s *sandbox) Usage() (backend.Usage, error) {
 	u, _, err := s.sample()
 	u.Scratch = s.scratch.Load()
 	return u, err
 }
 
-// Used is the same in the words of a report.
 func (s *sandbox) Used() status.Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tree.used()
 }
 
-// Traffic is what was reached and refused.
 func (s *sandbox) Traffic() *status.Traffic {
 	if s.proxy == nil {
 		return nil
@@ -296,7 +293,6 @@ func (s *sandbox) Traffic() *status.Traffic {
 	return s.proxy.Traffic()
 }
 
-// Refused is how often something was.
 func (s *sandbox) Refused() (times int64) {
 	if s.proxy != nil {
 		_, times = s.proxy.Refused()
@@ -304,7 +300,6 @@ func (s *sandbox) Refused() (times int64) {
 	return times
 }
 
-// Kill ends everybody inside.
 func (s *sandbox) Kill() {
 	s.killOnce.Do(func() { close(s.killed) })
 	s.mu.Lock()
@@ -318,7 +313,6 @@ func (s *sandbox) Kill() {
 // Changes are none: there are no overlays.
 func (s *sandbox) Changes() *status.Changes { return nil }
 
-// Close removes all that there is of the sandbox.
 func (s *sandbox) Close() (violations []status.Violation, err error) {
 	s.Kill()
 	s.watching.Wait()
@@ -341,10 +335,8 @@ func (s *sandbox) Close() (violations []status.Violation, err error) {
 // Backend builds sandboxes.
 type Backend struct{}
 
-// Name is in every report.
 func (Backend) Name() string { return Name }
 
-// Plan computes what will be done.
 func (Backend) Plan(_ context.Context, s *backend.Spec) (backend.Plan, error) {
 	p, err := planHere(s)
 	if p == nil {

@@ -34,7 +34,6 @@ type target struct {
 	over bool // it was waited for, and its number may be another's
 }
 
-// Start starts a process.
 func (s *sandbox) Start(x *task.Start) (_ task.Target, err error) {
 	e := x.Exec
 	dir := s.start
@@ -116,7 +115,6 @@ func (t *target) Signal(n syscall.Signal) error {
 	return syscall.Kill(-t.cmd.Process.Pid, n)
 }
 
-// Kill ends it and those that it started.
 func (t *target) Kill() {
 	_ = t.Signal(syscall.SIGKILL)
 	if pids, err := members(t.own); err == nil {
@@ -126,7 +124,6 @@ func (t *target) Kill() {
 	}
 }
 
-// Wait waits until it has ended.
 func (t *target) Wait() outcome.Ended {
 	state, err := t.cmd.Process.Wait()
 	t.mu.Lock()
@@ -148,7 +145,6 @@ func (t *target) Wait() outcome.Ended {
 // Hang closes its terminal, when all was shown that was written before.
 func (t *target) Hang() { t.term.close() }
 
-// Resize changes the size of its terminal.
 func (t *target) Resize(size backend.WinSize) error {
 	if t.term == nil {
 		return os.ErrProcessDone
@@ -156,7 +152,6 @@ func (t *target) Resize(size backend.WinSize) error {
 	return t.term.resize(size)
 }
 
-// Usage is what it and those that it started use.
 func (t *target) Usage() (backend.Usage, error) {
 	t.box.mu.Lock()
 	defer t.box.mu.Unlock()
@@ -165,7 +160,6 @@ func (t *target) Usage() (backend.Usage, error) {
 	return u, nil
 }
 
-// Used is the same in the words of a report.
 func (t *target) Used() status.Usage {
 	t.box.mu.Lock()
 	defer t.box.mu.Unlock()

@@ -25,7 +25,6 @@ const Name = "linux-process"
 // Backend builds sandboxes of processes.
 type Backend struct{}
 
-// Name is in every report.
 func (Backend) Name() string { return Name }
 
 // boxPlan is a plan with what it is made from.
@@ -236,13 +235,11 @@ func rootOf(at *standing) func() (int, error) {
 	return at.box.Root
 }
 
-// Files are those that processes inside see.
 func (s *sandbox) Files() backend.Files {
 	c := &s.now().plan.Box
 	return boxfiles.Files{Root: s.root, UID: c.UID, GID: c.GID}
 }
 
-// Start starts a process.
 func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, error) {
 	if err := e.Check(ctx); err != nil {
 		return nil, err
@@ -322,14 +319,9 @@ func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, 
 
 // Ready waits until its init has shown that it waits for work.
 func (s *sandbox) Ready(ctx context.Context) error { return s.now().box.Ready(ctx) }
+func (s *sandbox) Ledger() status.Ledger           { return s.now().ledger }
+func (s *sandbox) Done() <-chan struct{}           { return s.over }
 
-// Ledger says what it was built to enforce.
-func (s *sandbox) Ledger() status.Ledger { return s.now().ledger }
-
-// Done is closed when it has ended.
-func (s *sandbox) Done() <-chan struct{} { return s.over }
-
-// Close ends everybody inside.
 func (s *sandbox) Close() (*status.BoxReport, error) {
 	s.closed.Do(s.close)
 	return backend.Closed(s.report)
@@ -430,7 +422,6 @@ func (b Backend) Run(ctx context.Context, s *backend.Spec, e *backend.Exec) (bac
 	return r, nil
 }
 
-// Usage is what everybody inside uses now.
 func (s *sandbox) Usage() (backend.Usage, error) {
 	now, err := s.now().box.Usage()
 	if errors.Is(err, os.ErrProcessDone) {
@@ -439,10 +430,8 @@ func (s *sandbox) Usage() (backend.Usage, error) {
 	return backend.Usage(now), err
 }
 
-// Traffic is what the gateway has seen until now.
 func (s *sandbox) Traffic() *status.Traffic { return s.now().box.Traffic() }
 
-// Tell has somebody told what happens to nobody in particular.
 func (s *sandbox) Tell(tell func(backend.Event)) {
 	s.now().box.Tell(func(v status.Violation) { tell(backend.Event{Denied: &v}) }, func(c status.Capability) { tell(backend.Event{Limit: c}) })
 }

@@ -297,7 +297,6 @@ func (s *sandbox) still(ctx context.Context, at *standing) (resume func(open fun
 	return nil, false, fmt.Errorf("%w: %w", backend.ErrUnstopped, err)
 }
 
-// ShelveIn says where its snapshots are kept.
 func (s *sandbox) ShelveIn(dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

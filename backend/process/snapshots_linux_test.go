@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/conformance"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
@@ -290,9 +291,8 @@ func TestWhatWaitsForTheNextFork(t *testing.T) {
 			continue // it is somebody's
 		}
 		fd, err := unix.PidfdOpen(pid, 0)
-		if err = errors.Join(err, unix.Kill(pid, unix.SIGKILL)); err != nil {
-			t.Fatal(err)
-		}
+		err = errors.Join(err, unix.Kill(pid, unix.SIGKILL))
+		must.Do(t, err)
 		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000); n != 1 {
 			t.Fatal(err)
 		}
@@ -447,11 +447,7 @@ func TestMasksHoldOnLayers(t *testing.T) {
 	spec, policy := *box.spec, *box.spec.Policy
 	policy.Filesystem.Deny = append(policy.Filesystem.Deny, "e")
 	spec.Policy, spec.From = &policy, snap
-	other, failed, err := backend.Open(t.Context(), Backend{}, &spec)
-	if err != nil || failed != nil {
-		t.Fatal(err, failed)
-	}
-	defer other.Close()
+	other := conformance.Open(t, Backend{}, &spec)
 	if got := says(t, other, "cat there e/there e/later d/there later 2>/dev/null; ls -d moved"); got != "moved" {
 		t.Errorf("under a policy that hides more: %q", got)
 	}

@@ -29,7 +29,6 @@ type Backend struct {
 	try    func(context.Context, plan) error // boots a machine by KVM
 }
 
-// Name is in every report.
 func (Backend) Name() string { return Name }
 
 // Init turns the process into the first of a guest, if that is what it was started as; then it doesn't return.
@@ -249,7 +248,6 @@ func (p plan) outerSpec(shown []config.Mount) *backend.Spec {
 	return &o
 }
 
-// Ledger says what will be enforced.
 func (p plan) Ledger() status.Ledger { return p.ledger }
 
 // Key is the same for machines that are the same.

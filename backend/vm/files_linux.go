@@ -15,7 +15,6 @@ import (
 // files are those of the guest, which it shows as it likes: nothing is opened on this side.
 type files struct{ box *sandbox }
 
-// Files are those that processes inside see.
 func (s *sandbox) Files() backend.Files { return files{s} }
 
 func (f files) call(r *wire.Request) (*wire.Answer, error) {

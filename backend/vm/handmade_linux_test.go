@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/conformance"
 	"github.com/confine-run/confine/backend/process"
 	"github.com/confine-run/confine/backend/vm/internal/keeper"
 	"github.com/confine-run/confine/internal/config"
@@ -30,11 +31,7 @@ func TestAMachineMadeByHandIsRefused(t *testing.T) {
 	must.Do(t, err)
 	vp := p.(plan)
 	// A sandbox with the places of a machine's, and QEMU's version of here.
-	outer, failed, err := backend.Open(t.Context(), process.Backend{}, vp.outerSpec(vp.mounts(vp.own, ramOf(spec.Policy))))
-	if err != nil || failed != nil {
-		t.Fatalf("%v, %+v", err, failed)
-	}
-	defer outer.Close()
+	outer := conformance.Open(t, process.Backend{}, vp.outerSpec(vp.mounts(vp.own, ramOf(spec.Policy))))
 	here := &sandbox{plan: vp, outer: outer}
 	here.confirm()
 	if !strings.Contains(here.qemu, "QEMU") {
@@ -203,10 +200,7 @@ func first(b *testing.B, from backend.Snapshot) backend.Sandbox {
 	}
 	spec := *benchSpec
 	spec.From = from
-	box, failed, err := backend.Open(b.Context(), Backend{device: "/none"}, &spec)
-	if err != nil || failed != nil {
-		b.Fatalf("%v, %+v", err, failed)
-	}
+	box := conformance.Open(b, Backend{device: "/none"}, &spec)
 	p, err := box.Start(b.Context(), &backend.Exec{Argv: []string{"true"}})
 	must.Do(b, err)
 	p.Wait()

@@ -141,17 +141,14 @@ func identity(p *config.Policy) (uid, gid uint32) {
 	return uint32(os.Getuid()), uint32(os.Getgid())
 }
 
-// Ledger says what it was built to enforce.
 func (s *sandbox) Ledger() status.Ledger {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ledger
 }
 
-// Done is closed when it has ended.
 func (s *sandbox) Done() <-chan struct{} { return s.over }
 
-// Usage is what everybody inside uses now.
 func (s *sandbox) Usage() (backend.Usage, error) {
 	return usageOf(s.call(context.Background(), &wire.Request{Method: wire.Usage}))
 }
@@ -192,7 +189,6 @@ func (s *sandbox) asked() *backend.Spec {
 	return s.spec
 }
 
-// Traffic is what the gateway has seen until now.
 func (s *sandbox) Traffic() *status.Traffic {
 	if seer, ok := backend.As[backend.Seer](s.outer); ok {
 		return seer.Traffic()
@@ -200,14 +196,12 @@ func (s *sandbox) Traffic() *status.Traffic {
 	return nil
 }
 
-// ShelveIn says where its snapshots are kept.
 func (s *sandbox) ShelveIn(dir string) {
 	if o, ok := backend.As[backend.Shelver](s.outer); ok {
 		o.ShelveIn(dir)
 	}
 }
 
-// Tell has somebody told what happens to nobody in particular.
 func (s *sandbox) Tell(tell func(backend.Event)) {
 	if t, ok := backend.As[backend.Teller](s.outer); ok {
 		t.Tell(func(e backend.Event) {
@@ -233,7 +227,6 @@ func (s *sandbox) Ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close ends everybody inside.
 func (s *sandbox) Close() (*status.BoxReport, error) {
 	s.closing.Do(s.close)
 	return backend.Closed(s.report)

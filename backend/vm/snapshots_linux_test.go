@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/conformance"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
@@ -27,12 +28,7 @@ func specHere(t *testing.T, dir string) *backend.Spec {
 
 func opened(t *testing.T, spec *backend.Spec) backend.Sandbox {
 	t.Helper()
-	box, failed, err := backend.Open(t.Context(), Backend{}, spec)
-	if err != nil || failed != nil {
-		t.Fatalf("%v, %+v", err, failed)
-	}
-	t.Cleanup(func() { _, _ = box.Close() })
-	return box
+	return conformance.Open(t, Backend{}, spec)
 }
 
 // does runs a script to its end.

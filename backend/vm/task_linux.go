@@ -51,7 +51,6 @@ type task struct {
 	report func() *status.Report
 }
 
-// Start starts a process.
 func (s *sandbox) Start(ctx context.Context, e *backend.Exec) (backend.Process, error) {
 	if err := e.Check(ctx); err != nil {
 		return nil, err
@@ -236,7 +235,6 @@ func (p *task) end(guest *wire.Ended, fault error) {
 	})
 }
 
-// Wait waits until it has ended and its output was delivered.
 func (p *task) Wait() *status.Report { return p.report() }
 
 func (p *task) wait() *status.Report {
@@ -281,7 +279,6 @@ func (p *task) kill(cause status.Cause) {
 	}
 }
 
-// Signal sends a signal.
 func (p *task) Signal(sig os.Signal) error {
 	n, err := backend.SignalOf(sig)
 	if err != nil {
@@ -308,12 +305,10 @@ func (p *task) answer(r *wire.Request) error {
 	return err
 }
 
-// Resize changes the size of its terminal.
 func (p *task) Resize(size backend.WinSize) error {
 	return p.answer(&wire.Request{Method: wire.Resize, To: p.id, Size: &size})
 }
 
-// Usage is what it uses.
 func (p *task) Usage() (backend.Usage, error) {
 	select {
 	case <-p.ended:

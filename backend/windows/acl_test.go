@@ -49,9 +49,8 @@ func TestGrantingAndTakingBack(t *testing.T) {
 	acl := before
 	var err error
 	for _, a := range grants(sid, roleKept, true) {
-		if acl, err = allow(acl, a); err != nil {
-			t.Fatal(err)
-		}
+		acl, err = allow(acl, a)
+		must.Do(t, err)
 	}
 	list, err := entries(acl)
 	if err != nil || len(list) != 5 || !bytes.Equal(list[0], deny.bytes()) || !bytes.Equal(list[3], own.bytes()) || !bytes.Equal(list[4], inherited.bytes()) {

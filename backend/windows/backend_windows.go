@@ -17,7 +17,6 @@ import (
 // Backend builds sandboxes.
 type Backend struct{}
 
-// Name is in every report.
 func (Backend) Name() string { return Name }
 
 // runsDir is where the directories and the journals of runs are: the user's own, and no place that a run can write.
@@ -38,7 +37,6 @@ func here() (facts, error) {
 	return facts{CPUs: runtime.NumCPU(), Home: home, Runs: runs}, nil
 }
 
-// Plan computes what will be done.
 func (Backend) Plan(_ context.Context, s *backend.Spec) (backend.Plan, error) {
 	p, err := planHere(s)
 	if p == nil {

@@ -116,10 +116,7 @@ func TestCrashesHaveTheirNames(t *testing.T) {
 }
 
 func TestNobodyOutlivesTheSandbox(t *testing.T) {
-	box, failed, err := backend.Open(t.Context(), Backend{}, spec(t))
-	if err != nil || failed != nil {
-		t.Fatalf("%v, %+v", err, failed)
-	}
+	box := conformance.Open(t, Backend{}, spec(t))
 	var out strings.Builder
 	p, err := box.Start(t.Context(), &backend.Exec{Argv: conformance.Does("leave"), Stdout: &out})
 	must.Do(t, err)

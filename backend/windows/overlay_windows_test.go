@@ -24,11 +24,7 @@ func TestRelativeProgramsAreThoseOfTheCopy(t *testing.T) {
 		must.Do(t, os.MkdirAll(filepath.Dir(at), 0o700))
 		must.Do(t, os.WriteFile(at, text, 0o700))
 	}
-	box, failed, err := backend.Open(t.Context(), Backend{}, s)
-	if err != nil || failed != nil {
-		t.Fatalf("%v, %+v", err, failed)
-	}
-	defer box.Close()
+	box := conformance.Open(t, Backend{}, s)
 	// exec runs a program that says where it is, below the copy or the caller's own tree.
 	exec := func(dir string, words ...string) string {
 		t.Helper()

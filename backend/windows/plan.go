@@ -222,7 +222,6 @@ func (p *Plan) environ(inside map[string]string) []string {
 	return environment(&p.Spec.Policy.Env, p.Spec.Environ, inside)
 }
 
-// Key is the same for plans whose sandboxes are.
 func (p *Plan) Key() [32]byte {
 	return backend.KeyOf(p, p.Spec.Policy.Digest())
 }

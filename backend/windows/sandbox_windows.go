@@ -349,7 +349,6 @@ func (s *sandbox) inside(name string) string {
 	return moved(filepath.Clean(name), s.overlays)
 }
 
-// Start starts a process.
 func (s *sandbox) Start(x *task.Start) (task.Target, error) {
 	e := x.Exec
 	env := withEnv(s.env, e.Env)
@@ -455,14 +454,12 @@ func (s *sandbox) Files() backend.Files {
 	return f
 }
 
-// Usage is what everybody inside uses.
 func (s *sandbox) Usage() (backend.Usage, error) {
 	u, err := s.job.usage()
 	u.Scratch = s.scratch.Load()
 	return u, err
 }
 
-// Used is the same in the words of a report.
 func (s *sandbox) Used() status.Usage {
 	u := s.job.used()
 	u.TasksPeak = max(s.peak.Load(), min(1, u.TasksStarted))
@@ -472,20 +469,17 @@ func (s *sandbox) Used() status.Usage {
 	return u
 }
 
-// Kill ends everybody inside.
 func (s *sandbox) Kill() {
 	s.doomed.Store(true)
 	s.killOnce.Do(func() { close(s.killed) })
 	s.job.kill()
 }
 
-// Changes are those of overlays.
 func (s *sandbox) Changes() *status.Changes { return s.changed() }
 
 // emptyPatience is how long the last of those who were killed may take to be gone.
 const emptyPatience = 10 * time.Second
 
-// Close removes all that there is of the sandbox.
 func (s *sandbox) Close() (violations []status.Violation, err error) {
 	if s.job != nil {
 		s.Kill()

@@ -78,7 +78,6 @@ func (t *target) Signal(n syscall.Signal) error {
 	return errors.ErrUnsupported
 }
 
-// Kill ends it and those that it started.
 func (t *target) Kill() {
 	t.mu.Lock()
 	t.killed = true
@@ -86,7 +85,6 @@ func (t *target) Kill() {
 	t.job.kill()
 }
 
-// Wait waits until it has ended.
 func (t *target) Wait() outcome.Ended {
 	_, _ = windows.WaitForSingleObject(t.process, windows.INFINITE)
 	var code uint32
@@ -107,7 +105,6 @@ func (t *target) Hang() {
 	}
 }
 
-// Resize changes the size of its terminal.
 func (t *target) Resize(size backend.WinSize) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,11 +118,8 @@ func coord(size backend.WinSize) windows.Coord {
 	return windows.Coord{X: int16(min(size.Cols, 1<<15-1)), Y: int16(min(size.Rows, 1<<15-1))}
 }
 
-// Usage is what it and those that it started use.
 func (t *target) Usage() (backend.Usage, error) { return t.job.usage() }
-
-// Used is the same in the words of a report.
-func (t *target) Used() status.Usage { return t.job.used() }
+func (t *target) Used() status.Usage            { return t.job.used() }
 
 func (j *jobObject) usage() (backend.Usage, error) {
 	a, err := j.account()

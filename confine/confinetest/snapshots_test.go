@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/conformance"
 	"github.com/confine-run/confine/internal/config"
 	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
@@ -22,12 +23,7 @@ func open(t *testing.T, b *Backend, change func(*backend.Spec)) backend.Sandbox 
 	if change != nil {
 		change(spec)
 	}
-	box, failed, err := backend.Open(t.Context(), b, spec)
-	if err != nil || failed != nil {
-		t.Fatal(err, failed)
-	}
-	t.Cleanup(func() { _, _ = box.Close() })
-	return box
+	return conformance.Open(t, b, spec)
 }
 
 func put(t *testing.T, box backend.Sandbox, name, text string) {

@@ -157,9 +157,8 @@ func start(t *testing.T, words string, its bool, judge judgeFunc) *target {
 	if its {
 		pid = x.cmd.Process.Pid
 	}
-	if x.Listener, err = Listen(fds[0], judge, pid, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	x.Listener, err = Listen(fds[0], judge, pid, nil, nil)
+	must.Do(t, err)
 	return x
 }
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/supervisor/denials"
 )
 
@@ -111,7 +112,7 @@ func unixSocket(nr uintptr, sockaddr string) {
 
 func target(word string) {
 	runtime.LockOSThread()
-	if err := unix.Dup3(must(unix.Open("dir", unix.O_PATH, 0)), 9, 0); err != nil {
+	if err := unix.Dup3(opened(unix.Open("dir", unix.O_PATH, 0)), 9, 0); err != nil {
 		panic(err)
 	}
 	var filter []unix.SockFilter
@@ -143,7 +144,7 @@ func target(word string) {
 	raw(unix.SYS_EXIT_GROUP, 0)
 }
 
-func must(fd int, err error) int {
+func opened(fd int, err error) int {
 	if err != nil {
 		panic(err)
 	}
@@ -161,29 +162,21 @@ func (everything) Hint(*denials.Call) string { return "" }
 func watched(t *testing.T, word string) []string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, err := range []error{
 		os.WriteFile(dir+"/file", nil, 0o600), os.MkdirAll(dir+"/dir/deep", 0o700), os.WriteFile(dir+"/dir/in", nil, 0o600),
 		os.Symlink("dir", dir+"/link"), os.Mkdir(dir+"/sub", 0o700), os.Symlink("../dir/deep", dir+"/sub/far"),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	theirs := os.NewFile(uintptr(pair[1]), "channel")
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
 	var out bytes.Buffer
 	cmd.Env, cmd.Dir, cmd.ExtraFiles = append(os.Environ(), targetEnv+"="+word), dir, []*os.File{theirs}
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	theirs.Close()
 	defer unix.Close(pair[0])
 	space := make([]byte, unix.CmsgSpace(4))
@@ -193,13 +186,9 @@ func watched(t *testing.T, word string) []string {
 		t.Skipf("no listener: %v %s", err, out.String())
 	}
 	messages, err := unix.ParseSocketControlMessage(space[:n])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var mu sync.Mutex
 	var seen []string
 	w := New(func(a Access) {
@@ -215,9 +204,7 @@ func watched(t *testing.T, word string) []string {
 		seen = append(seen, string(a.Wish)+mark+" "+strings.TrimPrefix(a.Path, dir+"/"))
 	})
 	l, err := denials.Listen(fds[0], everything{}, 1<<22, w.Take, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := cmd.Wait(); err != nil && word != "exec" {
 		t.Errorf("%v: %s", err, out.String())
 	}
@@ -233,9 +220,7 @@ func watched(t *testing.T, word string) []string {
 
 func TestCallsSayWhatTheyName(t *testing.T) {
 	if ok, err := host.Has("seccomp_user_notif"); err != nil || !ok {
-		if err := host.MustRun("seccomp_user_notif"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, host.MustRun("seccomp_user_notif"))
 		t.Skip("no seccomp_user_notif")
 	}
 	for word, c := range deeds {

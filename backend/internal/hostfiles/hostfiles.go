@@ -70,89 +70,74 @@ func at[T any](f Files, op, name string, write bool, do func(root *os.Root, rel 
 	return do(root, rel)
 }
 
-func done(err error) (struct{}, error) { return struct{}{}, err }
-
-// regular gives a file that is one.
-func regular(file *os.File, err error) (*os.File, error) {
-	if err != nil {
-		return nil, err
-	}
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: file.Name(), Err: errors.New("is no regular file")}
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
+// change is at, for what is written and gives nothing.
+func (f Files) change(op, name string, do func(root *os.Root, rel string) error) error {
+	_, err := at(f, op, name, true, func(root *os.Root, rel string) (struct{}, error) { return struct{}{}, do(root, rel) })
+	return err
 }
 
-// Open reads a file.
-func (f Files) Open(name string) (io.ReadCloser, error) {
-	file, err := at(f, "open", name, false, func(r *os.Root, rel string) (*os.File, error) {
+// regular opens a file that is one.
+func (f Files) regular(name string, write bool, flags int, perm fs.FileMode) (*os.File, error) {
+	return at(f, "open", name, write, func(r *os.Root, rel string) (*os.File, error) {
+		odd := &fs.PathError{Op: "open", Path: name, Err: errors.New("is no regular file")}
 		if info, err := r.Stat(rel); err == nil && !info.Mode().IsRegular() { // opening a FIFO would wait
-			return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("is no regular file")}
+			return nil, odd
 		}
-		return regular(r.Open(rel))
+		file, err := r.OpenFile(rel, flags, perm&0o777)
+		if err != nil {
+			return nil, err
+		}
+		if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+			return nil, errors.Join(cmp.Or[error](err, odd), file.Close())
+		}
+		return file, nil
 	})
+}
+
+func (f Files) Open(name string) (io.ReadCloser, error) {
+	file, err := f.regular(name, false, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
 	return file, nil
 }
 
-// Create writes a file anew.
 func (f Files) Create(name string, perm fs.FileMode) (io.WriteCloser, error) {
-	file, err := at(f, "open", name, true, func(r *os.Root, rel string) (*os.File, error) {
-		if info, err := r.Stat(rel); err == nil && !info.Mode().IsRegular() {
-			return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("is no regular file")}
-		}
-		return regular(r.OpenFile(rel, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm&0o777))
-	})
+	file, err := f.regular(name, true, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
 	if err != nil {
 		return nil, err
 	}
 	return file, nil
 }
 
-// Stat describes what a name leads to.
 func (f Files) Stat(name string) (fs.FileInfo, error) {
 	return at(f, "stat", name, false, (*os.Root).Stat)
 }
 
-// Lstat describes a name itself.
 func (f Files) Lstat(name string) (fs.FileInfo, error) {
 	return at(f, "lstat", name, false, (*os.Root).Lstat)
 }
 
-// Readlink gives what a symbolic link says.
 func (f Files) Readlink(name string) (string, error) {
 	return at(f, "readlink", name, false, (*os.Root).Readlink)
 }
 
-// List is a directory.
 func (f Files) List(name string) ([]fs.DirEntry, error) {
 	return at(f, "readdir", name, false, func(r *os.Root, rel string) ([]fs.DirEntry, error) {
 		return fs.ReadDir(r.FS(), filepath.ToSlash(rel))
 	})
 }
 
-// Mkdir makes a directory.
 func (f Files) Mkdir(name string, perm fs.FileMode) error {
-	_, err := at(f, "mkdir", name, true, func(r *os.Root, rel string) (struct{}, error) { return done(r.Mkdir(rel, perm&0o777)) })
-	return err
+	return f.change("mkdir", name, func(r *os.Root, rel string) error { return r.Mkdir(rel, perm&0o777) })
 }
 
-// Symlink makes a symbolic link.
 func (f Files) Symlink(target, name string) error {
-	_, err := at(f, "symlink", name, true, func(r *os.Root, rel string) (struct{}, error) { return done(r.Symlink(target, rel)) })
-	return err
+	return f.change("symlink", name, func(r *os.Root, rel string) error { return r.Symlink(target, rel) })
 }
 
-// Chmod changes the permissions of a file or a directory.
 func (f Files) Chmod(name string, perm fs.FileMode) error {
-	_, err := at(f, "chmod", name, true, func(r *os.Root, rel string) (struct{}, error) { return done(r.Chmod(rel, perm&0o777)) })
-	return err
+	return f.change("chmod", name, func(r *os.Root, rel string) error { return r.Chmod(rel, perm&0o777) })
 }
 
 // Rename moves a file or a directory within a place.
@@ -175,16 +160,14 @@ func (f Files) Rename(from, to string) error {
 
 // Remove removes a file or an empty directory, and never a place itself.
 func (f Files) Remove(name string) error {
-	_, err := at(f, "remove", name, true, func(r *os.Root, rel string) (struct{}, error) {
+	return f.change("remove", name, func(r *os.Root, rel string) error {
 		if rel == "." {
-			return done(&fs.PathError{Op: "remove", Path: name, Err: fs.ErrPermission})
+			return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrPermission}
 		}
-		return done(r.Remove(rel))
+		return r.Remove(rel)
 	})
-	return err
 }
 
-// Watch is not to be had.
 func (Files) Watch(string, bool) (backend.Watcher, error) { return nil, errors.ErrUnsupported }
 
 // Measure is how much lies in trees, as far as it can be looked at. Directories are opened by way of their root: on Windows nobody

@@ -49,7 +49,6 @@ func New(ctx context.Context, name string, s *backend.Spec, l status.Ledger, sys
 	return b
 }
 
-// Start starts a process.
 func (b *Box) Start(ctx context.Context, e *backend.Exec) (backend.Process, error) {
 	if err := e.Check(ctx); err != nil {
 		return nil, err
@@ -141,14 +140,12 @@ func (b *Box) Traffic() *status.Traffic {
 	return nil
 }
 
-// Tell has somebody told what happens to nobody in particular.
 func (b *Box) Tell(tell func(backend.Event)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tell = tell
 }
 
-// Ledger says what it was built to enforce, and by what.
 func (b *Box) Ledger() status.Ledger {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,10 +159,8 @@ func (b *Box) Amend(write func(plan.Ledger)) {
 	write(plan.Ledger(b.ledger))
 }
 
-// Files are those that processes inside see.
 func (b *Box) Files() backend.Files { return b.sys.Files() }
 
-// Usage is what everybody inside uses.
 func (b *Box) Usage() (backend.Usage, error) {
 	select {
 	case <-b.over:
@@ -183,22 +178,14 @@ func (b *Box) Changes(_ context.Context, keep string) (*status.Changes, error) {
 	return b.sys.Changes(), nil
 }
 
-// Network can't be changed: nothing holds one.
-func (b *Box) Network(context.Context, *config.Network) error { return errors.ErrUnsupported }
+// Nothing holds a network that could be changed, and nothing is written down.
 
-// Snapshot is not to be had.
+func (b *Box) Network(context.Context, *config.Network) error     { return errors.ErrUnsupported }
 func (b *Box) Snapshot(context.Context) (backend.Snapshot, error) { return nil, errors.ErrUnsupported }
+func (b *Box) Restore(context.Context, backend.Snapshot) error    { return errors.ErrUnsupported }
+func (b *Box) Fork(context.Context) (backend.Sandbox, error)      { return nil, errors.ErrUnsupported }
+func (b *Box) Done() <-chan struct{}                              { return b.over }
 
-// Restore is not to be had.
-func (b *Box) Restore(context.Context, backend.Snapshot) error { return errors.ErrUnsupported }
-
-// Fork is not to be had.
-func (b *Box) Fork(context.Context) (backend.Sandbox, error) { return nil, errors.ErrUnsupported }
-
-// Done is closed when it has ended.
-func (b *Box) Done() <-chan struct{} { return b.over }
-
-// Close ends everybody inside.
 func (b *Box) Close() (*status.BoxReport, error) {
 	b.closed.Do(b.close)
 	return backend.Closed(b.report)

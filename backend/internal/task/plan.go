@@ -73,16 +73,11 @@ func (p *Plan) NoSyscalls() error {
 	return &config.UsageError{Msg: "system calls are those of Linux, and nothing holds them on " + p.system, Hint: "leave --syscall away", Err: errors.ErrUnsupported}
 }
 
-// Ledger says what will be enforced.
-func (p *Plan) Ledger() status.Ledger { return status.Ledger(p.Lines) }
-
-// Rules say what of the file system appears how.
+func (p *Plan) Ledger() status.Ledger    { return status.Ledger(p.Lines) }
 func (p *Plan) Rules() []config.PathRule { return p.Shown }
 
 // Dir is where processes start; "" is in the run's directory.
-func (p *Plan) Dir() string { return p.Start }
-
-// Notices are what the user is to know.
+func (p *Plan) Dir() string            { return p.Start }
 func (p *Plan) Notices() []hint.Notice { return p.Told }
 
 // Built is the answer to a call of Build: what can't be set up is a report.

@@ -275,7 +275,6 @@ func (t *Task) Stop(n syscall.Signal) {
 	t.ask(n)
 }
 
-// Resize changes the size of its terminal.
 func (t *Task) Resize(size backend.WinSize) error {
 	select {
 	case <-t.gone:
@@ -298,7 +297,6 @@ func (t *Task) Usage() (backend.Usage, error) {
 	}
 }
 
-// Wait waits until it has ended and its output was delivered.
 func (t *Task) Wait() *status.Report { return t.report() }
 
 func (t *Task) wait() *status.Report {

@@ -20,9 +20,8 @@ func emulator(t *testing.T) (m *monitor, qemu *os.File, ended chan error) {
 	must.Do(t, err)
 	t.Cleanup(func() { other.Close() })
 	ended = make(chan error, 1)
-	if m, err = newMonitor(own, func(err error) { ended <- err }); err != nil {
-		t.Fatal(err)
-	}
+	m, err = newMonitor(own, func(err error) { ended <- err })
+	must.Do(t, err)
 	return m, other, ended
 }
 

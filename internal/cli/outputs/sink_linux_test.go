@@ -44,9 +44,7 @@ func TestALinkThatComesTooLateIsNotFollowed(t *testing.T) {
 func TestAReportThatNobodyReadsYet(t *testing.T) {
 	for size, whole := range map[int]bool{500_000: true, 3 << 20: false} {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer r.Close()
 		s := &Sink{option: "--report", spec: "fd:3", fd: int(w.Fd()), patience: 100 * time.Millisecond}
 		if err := s.Put(bytes.Repeat([]byte("x"), size)); whole != (err == nil) || !whole && !errors.Is(err, errUnread) {

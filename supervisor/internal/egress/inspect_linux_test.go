@@ -27,9 +27,8 @@ func pair(t *testing.T) (a, b *net.TCPConn) {
 	defer l.Close()
 	a, err = net.DialTCP("tcp4", nil, l.Addr().(*net.TCPAddr))
 	must.Do(t, err)
-	if b, err = l.AcceptTCP(); err != nil {
-		t.Fatal(err)
-	}
+	b, err = l.AcceptTCP()
+	must.Do(t, err)
 	t.Cleanup(func() { a.Close(); b.Close() })
 	return a, b
 }

@@ -184,7 +184,6 @@ func (f Files) regular(op, name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// Open opens a regular file for reading.
 func (f Files) Open(name string) (io.ReadCloser, error) {
 	return f.regular("open", name, unix.O_RDONLY)
 }
@@ -213,13 +212,9 @@ func (f Files) stat(op, name string, flags int) (fs.FileInfo, error) {
 	return file.Stat()
 }
 
-// Stat describes what a name leads to.
-func (f Files) Stat(name string) (fs.FileInfo, error) { return f.stat("stat", name, 0) }
-
-// Lstat describes a link itself.
+func (f Files) Stat(name string) (fs.FileInfo, error)  { return f.stat("stat", name, 0) }
 func (f Files) Lstat(name string) (fs.FileInfo, error) { return f.stat("lstat", name, unix.O_NOFOLLOW) }
 
-// Readlink gives the words of a symbolic link.
 func (f Files) Readlink(name string) (string, error) {
 	file, err := f.open("readlink", name, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -237,7 +232,6 @@ func (f Files) Readlink(name string) (string, error) {
 	return string(text[:n]), nil
 }
 
-// List reads a directory.
 func (f Files) List(name string) ([]fs.DirEntry, error) {
 	dir, err := f.open("list", name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -247,7 +241,6 @@ func (f Files) List(name string) ([]fs.DirEntry, error) {
 	return dir.ReadDir(-1)
 }
 
-// Mkdir makes a directory.
 func (f Files) Mkdir(name string, perm fs.FileMode) error {
 	return f.in("mkdir", name, func(dir int, base string) error { return unix.Mkdirat(dir, base, uint32(perm.Perm())) })
 }
@@ -307,7 +300,6 @@ func (f Files) Rename(from, to string) error {
 	return nil
 }
 
-// Remove removes a file or an empty directory.
 func (f Files) Remove(name string) error {
 	return f.in("remove", name, func(dir int, base string) error {
 		if err := moveable(dir, base); err != nil {

@@ -244,7 +244,6 @@ func (w *watcher) end(err error) {
 	_ = w.events.Close()
 }
 
-// Close ends it.
 func (w *watcher) Close() error {
 	w.files.Root.mu.Lock()
 	delete(w.files.Root.watchers, w)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/confine-run/confine/internal/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,15 +20,12 @@ func between(t *testing.T, p *Poller) (l *Pair, a, b net.Conn, ended chan error)
 	var far [2]net.Conn
 	for i := range far {
 		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		l.Sockets[i] = fds[0]
 		t.Cleanup(func() { _ = unix.Close(fds[0]) })
 		f := os.NewFile(uintptr(fds[1]), "socket")
-		if far[i], err = net.FileConn(f); err != nil {
-			t.Fatal(err)
-		}
+		far[i], err = net.FileConn(f)
+		must.Do(t, err)
 		_ = f.Close()
 		t.Cleanup(func() { _ = far[i].Close() })
 	}
