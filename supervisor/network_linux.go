@@ -125,8 +125,7 @@ func published(err error) *SetupError {
 		return nil
 	}
 	e := failed("publish", err)
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		e.Op, e.Whole = op.Op, false
 		if op.Addr != nil {
 			e.Path = op.Addr.String()

@@ -333,8 +333,7 @@ func failed(step string, err error) *SetupError {
 }
 
 func errnoOf(err error) unix.Errno {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		return errno
 	}
 	return unix.EIO

@@ -126,6 +126,14 @@ func Open(t testing.TB, b backend.Backend, s *backend.Spec) backend.Sandbox {
 	return box
 }
 
+// Close ends a sandbox.
+func Close(t testing.TB, box backend.Sandbox) {
+	t.Helper()
+	if _, err := box.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // fresh opens a sandbox that is a fork of none.
 func (s suite) fresh(t *testing.T) backend.Sandbox {
 	t.Helper()
@@ -180,9 +188,7 @@ func (s suite) plans(t *testing.T) {
 		if got := s.says(t, box, nil, "echo", "built"); got != "built\n" {
 			t.Errorf("built from a plan: %q", got)
 		}
-		if _, err := box.Close(); err != nil {
-			t.Error(err)
-		}
+		Close(t, box)
 	}
 	spec.Policy.AllowPartial, spec.Policy.Require = nil, []string{"isolation=none-such"}
 	if _, err := s.Backend.Plan(t.Context(), spec); !errors.As(err, new(*config.Unenforceable)) {
@@ -338,18 +344,14 @@ func (s suite) signals(t *testing.T) {
 	if _, err := read.Read(make([]byte, 1)); err != nil {
 		t.Error(err)
 	}
-	if err := p.Signal(os.Kill); err != nil {
-		t.Error(err)
-	}
+	all(t, p.Signal(os.Kill))
 	if r := p.Wait(); r.Status != status.KilledKill || r.Signal != "SIGKILL" {
 		t.Errorf("killed: %+v", r)
 	}
 	if err := p.Signal(os.Kill); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("killed again: %v", err)
 	}
-	if err := other.Signal(os.Interrupt); err != nil {
-		t.Error(err)
-	}
+	all(t, other.Signal(os.Interrupt))
 	if r := other.Wait(); r.Status == status.OK || r.Signal != "SIGINT" {
 		t.Errorf("interrupted: %s, %s", r.Status, r.Signal)
 	}
@@ -375,9 +377,7 @@ func (s suite) terminals(t *testing.T) {
 	}
 	// At once after its start, too.
 	p, _ := s.start(t, box, &backend.Exec{TTY: &backend.WinSize{Rows: 17, Cols: 71}}, "sleep")
-	if err := p.Resize(backend.WinSize{Rows: 18, Cols: 72}); err != nil {
-		t.Error(err)
-	}
+	all(t, p.Resize(backend.WinSize{Rows: 18, Cols: 72}))
 	_ = p.Signal(os.Kill)
 	p.Wait()
 	p, _ = s.start(t, box, nil, "sleep")
@@ -457,9 +457,7 @@ func (s suite) ends(t *testing.T) {
 		t.Errorf("the sandbox's context has ended: %s", r.Status)
 	}
 	<-box.Done()
-	if _, err := box.Close(); err != nil {
-		t.Error(err)
-	}
+	Close(t, box)
 }
 
 // buffer can be read while it is written to.

@@ -75,9 +75,7 @@ func (s suite) files(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	r.Close()
-	if err := f.Mkdir("/tmp/dir", 0o700); err != nil {
-		t.Error(err)
-	}
+	all(t, f.Mkdir("/tmp/dir", 0o700))
 	list, err := f.List("/tmp")
 	var names []string
 	for _, e := range list {
@@ -106,9 +104,7 @@ func (s suite) files(t *testing.T) {
 			t.Errorf("%s was opened, or removed", what)
 		}
 	}
-	if _, err := box.Close(); err != nil {
-		t.Error(err)
-	}
+	Close(t, box)
 	if _, err := f.Stat("/tmp"); err == nil {
 		t.Error("files of a sandbox that is closed")
 	}
@@ -280,9 +276,7 @@ func (s suite) watching(t *testing.T) {
 	if err != io.EOF {
 		t.Errorf("the directory was removed: %v", err)
 	}
-	if _, err := box.Close(); err != nil {
-		t.Error(err)
-	}
+	Close(t, box)
 	for err = nil; err == nil; {
 		_, err = deep.Next(ctx)
 	}

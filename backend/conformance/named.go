@@ -56,8 +56,7 @@ func (b *namedBox) Start(ctx context.Context, e *backend.Exec) (backend.Process,
 		own.Dir = b.name(e.Dir)
 	}
 	p, err := b.Sandbox.Start(ctx, &own)
-	var dir *backend.DirError
-	if errors.As(err, &dir) {
+	if dir, ok := errors.AsType[*backend.DirError](err); ok {
 		dir.Dir = e.Dir
 	}
 	return p, err

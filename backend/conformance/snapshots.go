@@ -108,9 +108,7 @@ func (s layered) snapshots(t *testing.T) {
 		t.Error("a sandbox that was restored has ended")
 	default:
 	}
-	if err := before.Close(); err != nil {
-		t.Error(err)
-	}
+	all(t, before.Close())
 	if err := box.Restore(t.Context(), before); err == nil {
 		t.Error("restored from what was thrown away")
 	}
@@ -202,9 +200,7 @@ func (s layered) forks(t *testing.T) {
 	s.want(t, one, "/tmp/a", "fork", "/tmp/b", "fork", "/tmp/c", "-")
 	two := s.fork(t, one)
 	s.want(t, two, "/tmp/a", "fork", "/tmp/b", "fork", "/tmp/c", "-")
-	if _, err := one.Close(); err != nil {
-		t.Error(err)
-	}
+	Close(t, one)
 	s.writes(t, two, "/tmp/a", "fork of the fork")
 	s.want(t, two, "/tmp/a", "fork of the fork", "/tmp/b", "fork")
 	s.want(t, box, "/tmp/a", "source")
@@ -217,9 +213,7 @@ func (s layered) forks(t *testing.T) {
 				return
 			}
 			s.want(t, f, "/tmp/c", "source")
-			if _, err := f.Close(); err != nil {
-				t.Error(err)
-			}
+			Close(t, f)
 		})
 	}
 	all.Wait()
@@ -265,12 +259,8 @@ func (s layered) beginnings(t *testing.T) {
 	s.writes(t, box, "/tmp/a", "then")
 	snap := s.snapshot(t, box)
 	id := snap.ID()
-	if _, err := box.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := snap.Close(); err != nil {
-		t.Error(err)
-	}
+	Close(t, box)
+	all(t, snap.Close())
 	keeper, ok := s.Backend.(backend.Keeper)
 	if !ok {
 		t.Fatal("snapshots, and none that stays")
@@ -286,9 +276,7 @@ func (s layered) beginnings(t *testing.T) {
 		box := Open(t, s.Backend, spec)
 		s.want(t, box, "/tmp/a", "then")
 		s.writes(t, box, "/tmp/a", "now")
-		if _, err := box.Close(); err != nil {
-			t.Error(err)
-		}
+		Close(t, box)
 	}
 }
 
@@ -323,9 +311,7 @@ func (s layered) changesSoFar(t *testing.T) {
 	told(box, []string{"new"}, []string{"changed"}, nil)
 	fork := s.fork(t, box)
 	told(fork, []string{"new"}, []string{"changed"}, nil)
-	if err := errors.Join(box.Files().Remove(dir+"/new"), box.Files().Remove(dir+"/removed")); err != nil {
-		t.Error(err)
-	}
+	all(t, box.Files().Remove(dir+"/new"), box.Files().Remove(dir+"/removed"))
 	told(box, nil, []string{"changed"}, []string{"removed"})
 	s.writes(t, fork, dir+"/changed", "before", dir+"/other", "2")
 	told(fork, []string{"new", "other"}, nil, nil)
@@ -378,21 +364,15 @@ func (s layered) thrownAway(t *testing.T) {
 	first := s.snapshot(t, box)
 	s.restore(t, box, first)
 	s.writes(t, box, "/tmp/b", "2")
-	if err := first.Close(); err != nil {
-		t.Error(err)
-	}
+	all(t, first.Close())
 	s.want(t, box, "/tmp/a", "1", "/tmp/b", "2")
 	second := s.snapshot(t, box)
 	s.writes(t, box, "/tmp/b", "3")
 	f := s.fork(t, box)
 	s.restore(t, box, second)
 	s.want(t, box, "/tmp/a", "1", "/tmp/b", "2")
-	if _, err := box.Close(); err != nil {
-		t.Error(err)
-	}
+	Close(t, box)
 	s.want(t, f, "/tmp/a", "1", "/tmp/b", "3")
 	third := s.snapshot(t, f)
-	if err := errors.Join(second.Close(), third.Close()); err != nil {
-		t.Error(err)
-	}
+	all(t, second.Close(), third.Close())
 }

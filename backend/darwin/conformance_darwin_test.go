@@ -171,9 +171,7 @@ func TestNobodyOutlivesTheSandbox(t *testing.T) {
 	if u, err := box.Usage(); err != nil || u.Tasks < 1 {
 		t.Errorf("nobody counts who was left: %+v, %v", u, err)
 	}
-	if _, err := box.Close(); err != nil {
-		t.Error(err)
-	}
+	conformance.Close(t, box)
 	if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
 		t.Errorf("it outlives the sandbox: %v", err)
 	}

@@ -71,8 +71,7 @@ func TestFileRulesWithoutNamespaces(t *testing.T) {
 
 func TestFileRulesAloneHaveToBeAccepted(t *testing.T) {
 	_, err := plannedWith(t, tierNoNS, 7, "default", func(q *config.Policy) { q.AllowPartial = []string{"disk", "files", "tasks", "privileges", "memory"} })
-	var cant *config.Unenforceable
-	if !errors.As(err, &cant) || cant.Capability != status.Filesystem {
+	if cant, ok := errors.AsType[*config.Unenforceable](err); !ok || cant.Capability != status.Filesystem {
 		t.Errorf("%v, want a refusal of filesystem", err)
 	}
 }

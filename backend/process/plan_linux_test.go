@@ -187,8 +187,7 @@ func TestWhatIsNotInThisBuildIsRefused(t *testing.T) {
 		policy := config.Default()
 		change(&policy)
 		_, err := NewPlan(&policy, &Command{Argv: []string{"true"}, Dir: t.TempDir(), Environ: []string{}})
-		var cant *config.Unenforceable
-		if !errors.As(err, &cant) || cant.Capability != name {
+		if cant, ok := errors.AsType[*config.Unenforceable](err); !ok || cant.Capability != name {
 			t.Errorf("%s: %v, want a refusal", name, err)
 		}
 	}
@@ -239,8 +238,7 @@ func TestOnlyRootRunsAsAnother(t *testing.T) {
 	policy.User = &config.User{UID: 12345, GID: 12345}
 	p, err := NewPlan(&policy, &Command{Argv: []string{"true"}, Dir: "/", Environ: []string{"PATH=/usr/bin"}})
 	if os.Geteuid() != 0 {
-		var usage *config.UsageError
-		if !errors.As(err, &usage) {
+		if _, ok := errors.AsType[*config.UsageError](err); !ok {
 			t.Errorf("%v, want a usage error", err)
 		}
 		return

@@ -223,8 +223,7 @@ func prepare(begin *startupSignals, policy *config.Policy, command *Command, io 
 	if cause != nil {
 		return nil, stopped(cause, "the run was planned", policy, command), nil
 	}
-	var cant *config.Unenforceable
-	if errors.As(err, &cant) {
+	if cant, ok := errors.AsType[*config.Unenforceable](err); ok {
 		return nil, backend.Refused(Name, cant, specOf(policy, command)), nil
 	}
 	return nil, nil, err

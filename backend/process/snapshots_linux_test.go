@@ -155,13 +155,9 @@ func TestWhoForksWithoutEndIsStoppedForACopy(t *testing.T) {
 		if n := says(t, f, "ls /proc | grep -c '^[0-9]'"); n > "5" || len(n) > 1 {
 			t.Errorf("%s processes in a fork", n)
 		}
-		if _, err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		conformance.Close(t, f)
 	}
-	if _, err := box.Close(); err != nil {
-		t.Error(err)
-	}
+	conformance.Close(t, box)
 }
 
 func TestManyForksAtOnceLeaveNothing(t *testing.T) {
@@ -186,9 +182,7 @@ func TestManyForksAtOnceLeaveNothing(t *testing.T) {
 				if got := says(t, f, fmt.Sprintf("cat /tmp/a; echo %d >/tmp/a; cat /tmp/a", i)); got != fmt.Sprintf("1\n%d", i) {
 					t.Errorf("%q", got)
 				}
-				if _, err := f.Close(); err != nil {
-					t.Error(err)
-				}
+				conformance.Close(t, f)
 			})
 		}
 		all.Wait()
@@ -196,9 +190,7 @@ func TestManyForksAtOnceLeaveNothing(t *testing.T) {
 	if got := says(t, box, "cat /tmp/a"); got != "1" {
 		t.Errorf("%q", got)
 	}
-	if _, err := box.Close(); err != nil {
-		t.Error(err)
-	}
+	conformance.Close(t, box)
 	left(t, before)
 }
 
@@ -299,9 +291,7 @@ func TestWhatWaitsForTheNextFork(t *testing.T) {
 		_ = unix.Close(fd)
 	}
 	defer fork().Close()
-	if _, err := box.Close(); err != nil {
-		t.Error(err)
-	}
+	conformance.Close(t, box)
 	if now := children(); len(now) != 2 {
 		t.Errorf("%d children: want two forks", len(now))
 	}
@@ -331,9 +321,7 @@ func TestForksOfWhatIsBeingClosed(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Duration(i) * time.Millisecond)
-		if _, err := box.Close(); err != nil {
-			t.Error(err)
-		}
+		conformance.Close(t, box)
 		both.Wait()
 		select {
 		case <-box.Done():
@@ -549,9 +537,7 @@ func TestKilledWhileForkingLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if _, err := box.Close(); err != nil {
-		t.Error(err)
-	}
+	conformance.Close(t, box)
 	left(t, descriptors(t))
 }
 

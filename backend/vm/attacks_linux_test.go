@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/backend"
+	"github.com/confine-run/confine/backend/conformance"
 	"github.com/confine-run/confine/internal/must"
 	"github.com/confine-run/confine/status"
 )
@@ -256,9 +257,7 @@ func TestAGuestThatIsNotOursIsBounded(t *testing.T) {
 		t.Errorf("stopped: %s (%s), in %v", r.Status, r.Reason, took)
 	}
 	<-other.Done()
-	if _, err := other.Close(); err != nil {
-		t.Error(err)
-	}
+	conformance.Close(t, other)
 	if err := unix.Kill(pid, 0); err != unix.ESRCH {
 		t.Errorf("QEMU is left: %v", err)
 	}

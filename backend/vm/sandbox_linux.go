@@ -102,8 +102,7 @@ func (s *sandbox) begin(ctx context.Context, from origin) (*status.Report, error
 		return nil, nil
 	}
 	if failed == nil && ctx.Err() == nil {
-		var usage *config.UsageError
-		if !errors.As(err, &usage) {
+		if _, ok := errors.AsType[*config.UsageError](err); !ok {
 			failed, err = s.broke(m, err, "", nil), nil
 		}
 	}

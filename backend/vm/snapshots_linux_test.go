@@ -111,9 +111,7 @@ func TestMachinesGoOnWhereTheyWere(t *testing.T) {
 	if got := ask(box, "add"); got != "3 line" {
 		t.Errorf("restored twice: %q", got)
 	}
-	if _, err := box.Close(); err != nil {
-		t.Error(err)
-	}
+	conformance.Close(t, box)
 	from := *spec
 	from.From = snap
 	began = time.Now()

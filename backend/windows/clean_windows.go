@@ -10,8 +10,6 @@ import (
 	"github.com/confine-run/confine/internal/host"
 )
 
-var errNone = errors.New("none")
-
 // orphans are journals of runs whose process has ended without taking back what it granted.
 func orphans() (list []string, err error) {
 	runs, err := runsDir()

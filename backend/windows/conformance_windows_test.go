@@ -135,9 +135,7 @@ func TestNobodyOutlivesTheSandbox(t *testing.T) {
 	if e, err := windows.WaitForSingleObject(left, 0); err != nil || e != uint32(windows.WAIT_TIMEOUT) {
 		t.Fatalf("who was left in the background has ended: %d, %v", e, err)
 	}
-	if _, err := box.Close(); err != nil {
-		t.Error(err)
-	}
+	conformance.Close(t, box)
 	if e, err := windows.WaitForSingleObject(left, 5000); err != nil || e != windows.WAIT_OBJECT_0 {
 		t.Errorf("it outlives the sandbox: %d, %v", e, err)
 	}

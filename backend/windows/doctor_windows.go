@@ -1,6 +1,7 @@
 package windows
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/confine-run/confine/internal/config"
@@ -79,7 +80,7 @@ func tryDesktop() host.Result {
 	r := host.Result{Name: "desktop", Means: "a window station and a desktop of the run's own", Needed: true}
 	sid := newSID()
 	s := &sandbox{}
-	t, err := ownToken(nil, errNone)
+	t, err := ownToken(nil, errors.ErrUnsupported)
 	if err == nil {
 		defer t.Close()
 		s.token = t

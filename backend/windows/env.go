@@ -2,6 +2,7 @@ package windows
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -84,21 +85,11 @@ func environment(p *config.Env, caller []string, sandbox map[string]string) []st
 		}
 	}
 	for _, m := range []map[string]string{sandbox, p.Set} {
-		for _, name := range slices.Sorted(mapKeys(m)) {
+		for _, name := range slices.Sorted(maps.Keys(m)) {
 			v.set(name, m[name])
 		}
 	}
 	return v.list()
-}
-
-func mapKeys(m map[string]string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // withEnv lays variables over others.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/windows"
 
@@ -123,23 +122,14 @@ func (j *jobObject) account() (a accounting, err error) {
 	return a, err
 }
 
-// peaks are the highest use of memory.
-func (j *jobObject) peak() int64 {
-	var l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
-	if queryJob(j.handle, windows.JobObjectExtendedLimitInformation, &l) != nil {
-		return 0
-	}
-	return int64(l.PeakJobMemoryUsed)
-}
-
 // told waits for what the job tells; ok is false when it was closed.
-func (j *jobObject) told() (message uint32, pid uint32, ok bool) {
+func (j *jobObject) told() (message uint32, ok bool) {
 	var key uintptr
 	var about *windows.Overlapped
 	if err := windows.GetQueuedCompletionStatus(j.port, &message, &key, &about, windows.INFINITE); err != nil || key == 0 {
-		return 0, 0, false
+		return 0, false
 	}
-	return message, uint32(uintptr(unsafe.Pointer(about))), true
+	return message, true
 }
 
 // hush ends told.
@@ -176,7 +166,10 @@ func (j *jobObject) used() (u status.Usage) {
 	u.CPUMS, u.UserMS, u.SystemMS = a.cpu().Milliseconds(), a.TotalUserTime/10_000, a.TotalKernelTime/10_000
 	u.TasksStarted = int64(a.Processes)
 	u.ReadBytes, u.WriteBytes = int64(a.IO.ReadTransferCount), int64(a.IO.WriteTransferCount)
-	u.MemoryPeakBytes = j.peak()
+	var l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
+	if queryJob(j.handle, windows.JobObjectExtendedLimitInformation, &l) == nil {
+		u.MemoryPeakBytes = int64(l.PeakJobMemoryUsed)
+	}
 	u.Sources = map[string]string{
 		"cpu_ms": from, "user_ms": from, "system_ms": from, "memory_peak_bytes": from + ", committed", "tasks_started": from + ", processes",
 		"read_bytes": from + ", by any call that reads", "write_bytes": from + ", by any call that writes",

@@ -23,7 +23,6 @@ type facts struct {
 	CPUs int
 	Home string // the user's own
 	Runs string // where the directories of runs are made
-
 }
 
 // job are the limits of a job object.
@@ -69,8 +68,7 @@ func newPlan(s *backend.Spec, have facts) (*Plan, error) {
 		p.Refuse,
 		func() error { return p.limits(have) },
 		p.held,
-		p.files,
-		func() error { return p.surroundings(have) },
+		func() error { return p.files(have) },
 	} {
 		if err := part(); err != nil {
 			return nil, err
@@ -126,7 +124,7 @@ func (p *Plan) held() error {
 }
 
 // files are the trees that may be written.
-func (p *Plan) files() error {
+func (p *Plan) files(have facts) error {
 	q, l := p.Spec.Policy, p.Lines
 	f := &q.Filesystem
 	add := func(path string, mode treeMode, option string, workdir bool) error {
@@ -168,6 +166,9 @@ func (p *Plan) files() error {
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(p.Trees, func(t tree) bool { return t.Workdir && have.Home != "" && fold(t.Path) == fold(have.Home) }) {
+		return &config.UsageError{Msg: "the current directory is the home directory, too broad to be written", Hint: "change to a project's directory"}
+	}
 	p.Start = start
 	p.Protect = slices.Concat(f.Protect, p.Spec.ConfigFiles)
 	var written, copied []string
@@ -196,14 +197,6 @@ func (p *Plan) files() error {
 		l.Partial(status.Overlay, "copy", status.PlatformUnsupported, how+", and can't be kept")
 	} else {
 		l.Enforced(status.Overlay, "copy", how+", and thrown away")
-	}
-	return nil
-}
-
-// surroundings are what processes begin with.
-func (p *Plan) surroundings(have facts) error {
-	if len(p.Trees) > 0 && slices.ContainsFunc(p.Trees, func(t tree) bool { return t.Workdir && have.Home != "" && fold(t.Path) == fold(have.Home) }) {
-		return &config.UsageError{Msg: "the current directory is the home directory, too broad to be written", Hint: "change to a project's directory"}
 	}
 	return nil
 }

@@ -109,8 +109,7 @@ func TestWhatCantBeHadIsRefusedByName(t *testing.T) {
 		p.AllowPartial = []string{config.WordAll}
 		change(&p)
 		_, err := newPlan(specOf(&p), thisHost)
-		var usage *config.UsageError
-		if !errors.As(err, &usage) || !strings.Contains(usage.Msg, name) {
+		if usage, ok := errors.AsType[*config.UsageError](err); !ok || !strings.Contains(usage.Msg, name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

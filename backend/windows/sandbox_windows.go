@@ -263,7 +263,7 @@ func startedAt(process windows.Handle) int64 {
 // hear takes down what the job tells.
 func (s *sandbox) hear() {
 	for {
-		message, _, ok := s.job.told()
+		message, ok := s.job.told()
 		if !ok {
 			return
 		}

@@ -60,8 +60,7 @@ func press(pid uint32, event uint32) error {
 	c := exec.CommandContext(ctx, self, breakWord, strconv.FormatUint(uint64(pid), 10), strconv.FormatUint(uint64(event), 10))
 	c.SysProcAttr = &syscall.SysProcAttr{HideWindow: true, CreationFlags: windows.CREATE_NO_WINDOW}
 	err = c.Run()
-	var failed *exec.ExitError
-	if errors.As(err, &failed) && uint32(failed.ExitCode()) == controlC {
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok && uint32(failed.ExitCode()) == controlC {
 		return nil // it was pressed for that one, too
 	}
 	return err

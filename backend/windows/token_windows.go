@@ -124,7 +124,7 @@ func differences(t windows.Token, sid []byte) (said []string) {
 	switch {
 	case err != nil:
 		said = append(said, "GetTokenInformation(TokenRestrictedSids): "+err.Error())
-	case !hasGroup(restricted, sid, 0):
+	case !hasGroup(restricted, sid):
 		said = append(said, "it isn't restricted by the SID of the run")
 	}
 	if privileges, err := tokenInfo(t, windows.TokenPrivileges); err != nil {
@@ -161,7 +161,7 @@ func tokenInfo(t windows.Token, class uint32) ([]byte, error) {
 }
 
 // hasGroup says whether a SID is in a list of them.
-func hasGroup(list []byte, sid []byte, _ uint32) bool {
+func hasGroup(list, sid []byte) bool {
 	groups := (*windows.Tokengroups)(unsafe.Pointer(&list[0]))
 	return groups.GroupCount > 0 && slices.ContainsFunc(groups.AllGroups(), func(g windows.SIDAndAttributes) bool { return g.Sid != nil && g.Sid.Equals(sidOf(sid)) })
 }

@@ -159,8 +159,7 @@ func TestRandomLinksThatWereAppliedStayInTheTree(t *testing.T) {
 				refused++
 			case errors.Is(err, ErrNoRun): // nothing is left of it
 			default:
-				var conflict *ConflictError
-				if !errors.As(err, &conflict) && !errors.Is(err, ErrNoMatch) {
+				if _, ok := errors.AsType[*ConflictError](err); !ok && !errors.Is(err, ErrNoMatch) {
 					t.Fatalf("seed %d: %s: %v", seed, at, err)
 				}
 			}

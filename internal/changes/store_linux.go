@@ -179,8 +179,7 @@ func (s *Store) Discard(id string, paths ...string) (int, error) {
 		return 0, err
 	}
 	r, err := s.Open(id)
-	var broken *BrokenError
-	if errors.As(err, &broken) && len(paths) == 0 {
+	if _, ok := errors.AsType[*BrokenError](err); ok && len(paths) == 0 {
 		return 0, s.forget(id)
 	}
 	if err != nil {

@@ -183,8 +183,7 @@ func (s *session) dispatch(c *Command, args []string) int {
 
 // problem returns a usage error to dispatch, and reports any other error.
 func (s *session) problem(err error, rc int) (int, error) {
-	var usage *config.UsageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[*config.UsageError](err); ok {
 		return rcUsage, err
 	}
 	s.log.failure(err)

@@ -66,8 +66,7 @@ func commandPage(c *Command) string {
 	case c.Takes != TakesNothing:
 		usage += " [options]"
 	}
-	switch {
-	case c.Takes.All():
+	if c.Takes.All() {
 		text = strings.TrimSpace(text + "\n\n" + Values + "\n\n" + Twins)
 	}
 	page := pageHead("confine "+c.Name, c.Summary, strings.TrimSpace(usage+" "+c.Args), text)

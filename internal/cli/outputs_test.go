@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,11 +38,7 @@ func leftovers(t *testing.T, dir string, wanted ...string) {
 	entries, err := os.ReadDir(dir)
 	must.Do(t, err)
 	for _, e := range entries {
-		known := false
-		for _, w := range wanted {
-			known = known || e.Name() == w
-		}
-		if !known {
+		if !slices.Contains(wanted, e.Name()) {
 			t.Errorf("%s was left behind", e.Name())
 		}
 	}

@@ -91,8 +91,7 @@ func applyCommand(s *session, line *Line) (int, error) {
 func discardCommand(s *session, line *Line) (int, error) {
 	return s.review("discard", line, func(r *reviewing) error {
 		run, err := r.open()
-		var broken *changes.BrokenError
-		if errors.As(err, &broken) && broken.Run == r.id {
+		if broken, ok := errors.AsType[*changes.BrokenError](err); ok && broken.Run == r.id {
 			// Nothing can be told of it, so it was named, and goes as a whole.
 			if _, err := r.store.Discard(r.id, r.paths...); err != nil {
 				return err
@@ -151,8 +150,7 @@ func (s *session) review(name string, line *Line, do func(*reviewing) error) (_ 
 		err = hint.With(err, "--run ID names one of those that confine diff --list lists; --keep keeps what a run changes")
 	}
 	rc := rcProblem
-	var interrupted *interruptedError
-	if errors.As(err, &interrupted) {
+	if interrupted, ok := errors.AsType[*interruptedError](err); ok {
 		rc = interrupted.rc()
 	}
 	return s.problem(err, rc)
@@ -202,11 +200,7 @@ func within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
-// summary is "2 added, 1 deleted".
-func summary(s changes.Summary) string {
-	return counts(s.Added, s.Modified, s.Deleted, s.Mode, s.Link)
-}
-
+// counts are "2 added, 1 deleted".
 func counts(added, modified, deleted, mode, link int) string {
 	var parts []string
 	for _, p := range []struct {
@@ -294,8 +288,9 @@ func (r *reviewing) list(asJSON bool) error {
 			msg, remedy := hint.Split(in.Err)
 			fmt.Fprintf(&out, "%s  %s; %s\n", in.ID, terminal.Visible(msg), terminal.Visible(remedy))
 		default:
+			sum := &in.Summary
 			fmt.Fprintf(&out, "%s  %s  %s  %s  %s\n", in.ID, in.Time.Format(time.DateTime), places(in.Trees),
-				summary(in.Summary), terminal.Visible(strings.Join(in.Command, " ")))
+				counts(sum.Added, sum.Modified, sum.Deleted, sum.Mode, sum.Link), terminal.Visible(strings.Join(in.Command, " ")))
 		}
 	}
 	_, err = r.Write(out.Bytes())

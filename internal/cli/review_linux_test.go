@@ -103,8 +103,7 @@ func TestASignalEndsTheSearchForWhatIsProtected(t *testing.T) {
 		if err == nil {
 			continue
 		}
-		var interrupted *interruptedError
-		if !errors.As(err, &interrupted) || interrupted.rc() != 130 || !test("/any", changes.File) {
+		if interrupted, ok := errors.AsType[*interruptedError](err); !ok || interrupted.rc() != 130 || !test("/any", changes.File) {
 			t.Errorf("%v", err)
 		}
 		return

@@ -102,8 +102,7 @@ func (s *session) runWith(r *config.Resolved, argv []string, also func(*RunIO)) 
 	}
 	report, err := s.engine.Run(s.ctx, r, argv, io)
 	if report == nil {
-		var usage *config.UsageError
-		if errors.As(err, &usage) {
+		if _, ok := errors.AsType[*config.UsageError](err); ok {
 			return s.usage(err), nil
 		}
 		report = brokenReport(err, r, argv, trace)

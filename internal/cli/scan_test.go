@@ -71,7 +71,7 @@ func FuzzScan(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, joined string) {
-		args := splitNUL(joined)
+		args := strings.Split(joined, "\x00")
 		line, err := Scan(TakesAll, args)
 		if err != nil {
 			return
@@ -101,19 +101,6 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-func splitNUL(s string) []string {
-	var words []string
-	for len(s) > 0 {
-		i := 0
-		for i < len(s) && s[i] != 0 {
-			i++
-		}
-		words = append(words, s[:i])
-		s = s[min(i+1, len(s)):]
-	}
-	return words
-}
-
 // An option of ours is none of another program's, and what is said instead exists.
 func TestPeersOptionsAreAnsweredWithOurs(t *testing.T) {
 	for _, p := range peers {
@@ -123,8 +110,7 @@ func TestPeersOptionsAreAnsweredWithOurs(t *testing.T) {
 				word = "-" + name
 			}
 			_, err := Scan(TakesAll, []string{word, "x", "y"})
-			var usage *config.UsageError
-			if !errors.As(err, &usage) || usage.Hint != p.hint || strings.Contains(usage.Msg, "did you mean") {
+			if usage, ok := errors.AsType[*config.UsageError](err); !ok || usage.Hint != p.hint || strings.Contains(usage.Msg, "did you mean") {
 				t.Errorf("%s: %v", word, err)
 			}
 		}

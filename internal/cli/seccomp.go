@@ -329,8 +329,7 @@ func (p *policies) invalid(v *verdict, err error) (int, error) {
 	}
 	msg, remedy := hint.Split(err)
 	v.Valid, v.Error = false, &policyError{Message: msg, Hint: remedy}
-	var place *seccomp.PolicyError
-	if errors.As(err, &place) {
+	if place, ok := errors.AsType[*seccomp.PolicyError](err); ok {
 		v.Error = &policyError{place.Line, place.Column, place.Msg, place.Hint}
 	}
 	return p.printRC(string(outputs.Encode(v)), rcInvalid), nil

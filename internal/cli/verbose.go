@@ -13,9 +13,6 @@ import (
 
 // logPlan is the plan's summary in --log verbose.
 func (s *session) logPlan(e *Explanation, p *config.Policy) {
-	if s.log.level != "verbose" {
-		return
-	}
 	s.log.info("starting with profile: " + cmp.Or(e.Profile, p.Profile))
 	for _, l := range limits {
 		if v := l.value(p); v != "" {

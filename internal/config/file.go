@@ -101,8 +101,7 @@ func readOpen(f *os.File) ([]byte, error) {
 
 // pathless is an error without the path that it is about, which whoever reports it names.
 func pathless(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
 	}
 	return err
@@ -111,8 +110,7 @@ func pathless(err error) error {
 // unreadable turns an error of ReadFile into one for the user.
 func unreadable(path string, err error) error {
 	op, cause := "read", pathless(err)
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		op = pe.Op
 	}
 	remedy := "make it a TOML file that you can read, or remove it"
@@ -188,8 +186,7 @@ func (d *document) source(offset int) string {
 func parseDocument(path string, data []byte) (*document, error) {
 	d := &document{path: path, lines: located.NewLines(data)}
 	top, err := located.TOML(data)
-	var mistake *located.Error
-	if errors.As(err, &mistake) {
+	if mistake, ok := errors.AsType[*located.Error](err); ok {
 		return nil, &UsageError{Msg: d.where(mistake.At) + ": " + mistake.Msg}
 	}
 	d.flatten(nil, &top)

@@ -90,8 +90,7 @@ func TestMistakesInFiles(t *testing.T) {
 	} {
 		path := tempFile(t, c.text)
 		_, err := Resolve(Sources{SystemFile: path, Flags: []Setting{}})
-		var u *UsageError
-		if !errors.As(err, &u) || !strings.HasPrefix(err.Error(), path+":") || !strings.Contains(err.Error(), c.want) {
+		if _, ok := errors.AsType[*UsageError](err); !ok || !strings.HasPrefix(err.Error(), path+":") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 			continue
 		}
@@ -251,8 +250,7 @@ func FuzzFile(f *testing.F) {
 		must.Do(t, os.WriteFile(path, data, 0o600))
 		r, err := Resolve(Sources{Dir: "/d", Home: "/h", SystemFile: path})
 		if err != nil {
-			var u *UsageError
-			if !errors.As(err, &u) || u.Msg == "" || strings.ContainsRune(u.Msg, 0) {
+			if u, ok := errors.AsType[*UsageError](err); !ok || u.Msg == "" || strings.ContainsRune(u.Msg, 0) {
 				t.Fatalf("%T %v", err, err)
 			}
 			return

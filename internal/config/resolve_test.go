@@ -287,8 +287,7 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 			}
 			continue
 		}
-		var u *UsageError
-		if !errors.As(err, &u) || !strings.HasPrefix(err.Error(), c.want) {
+		if _, ok := errors.AsType[*UsageError](err); !ok || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}

@@ -114,8 +114,7 @@ hint: "/data" exists and has no "no"`},
 			h := hosttest.Debian(t, extra...)
 			h.Other = true
 			_, err := Compile(hosttest.Input(h, c.change))
-			var usage *view.Error
-			if !errors.As(err, &usage) {
+			if _, ok := errors.AsType[*view.Error](err); !ok {
 				t.Fatalf("error %v is not of usage", err)
 			}
 			if c.is != nil && !errors.Is(err, c.is) {

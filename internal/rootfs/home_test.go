@@ -36,8 +36,7 @@ func TestAHomeThatIsNobodysOverlayIsAnError(t *testing.T) {
 		return func(in *view.Input) { in.EphemeralHome, in.HomeDir, in.AccessUID, in.UID = true, home, 1004, 1004 }
 	}
 	_, err := Compile(hosttest.Input(h, as("/root")))
-	var e *view.Error
-	if !errors.As(err, &e) || !errors.Is(err, fs.ErrPermission) || e.Option != optEphemeralHome || !strings.Contains(e.Hint, "uid 1004") {
+	if e, ok := errors.AsType[*view.Error](err); !ok || !errors.Is(err, fs.ErrPermission) || e.Option != optEphemeralHome || !strings.Contains(e.Hint, "uid 1004") {
 		t.Errorf("the home of another: %v", err)
 	}
 	if _, err := Compile(hosttest.Input(h, as("/home/v"))); err != nil { // the control

@@ -76,8 +76,7 @@ func TestImageHasWhatIsNamed(t *testing.T) {
 func TestImagesThatAreNone(t *testing.T) {
 	for root, is := range map[string]error{"/": view.ErrTooBroad, "/proc/sys": view.ErrReserved, "/bin/true": view.ErrInvalid} {
 		_, err := Compile(hosttest.Input(hosttest.Debian(t, images...), func(in *view.Input) { in.Rootfs = root }))
-		var usage *view.Error
-		if !errors.As(err, &usage) || !errors.Is(err, is) || usage.Option != "--rootfs" {
+		if usage, ok := errors.AsType[*view.Error](err); !ok || !errors.Is(err, is) || usage.Option != "--rootfs" {
 			t.Errorf("%s: %v", root, err)
 		}
 	}

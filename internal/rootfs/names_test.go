@@ -52,8 +52,7 @@ func TestNoNameIsFollowedThroughALinkOfATreeOfWork(t *testing.T) {
 				}
 				real, _, _ = h.Walk(at, true)
 			}
-			var e *view.Error
-			if !errors.As(err, &e) || !strings.HasSuffix(e.Hint, ": "+real) || e.Path != name {
+			if e, ok := errors.AsType[*view.Error](err); !ok || !strings.HasSuffix(e.Hint, ": "+real) || e.Path != name {
 				t.Errorf("%s %s: %v, want the hint to end in %s", option, name, err, real)
 			}
 			// The control: the real name is one that can be said.

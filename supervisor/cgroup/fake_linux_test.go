@@ -31,8 +31,7 @@ func fake(t testing.TB, files map[string]string) *dir {
 
 func kindAndErrno(t *testing.T, err error, kind Kind, errno unix.Errno, words string) {
 	t.Helper()
-	var e *Error
-	if !errors.As(err, &e) || e.Kind != kind || e.Errno != errno || !strings.Contains(err.Error(), words) {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Kind != kind || e.Errno != errno || !strings.Contains(err.Error(), words) {
 		t.Errorf("%+v, want %s, %v, %q", err, kind, errno, words)
 	}
 }

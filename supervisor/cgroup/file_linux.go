@@ -182,8 +182,7 @@ func (d *dir) failed(name string, err error) *Error {
 
 func failed(source Source, op, name string, err error) *Error {
 	e := &Error{Source: source, Op: op, Path: name}
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		e.Errno, e.Kind = errno, kindOf(errno)
 		return e
 	}

@@ -133,8 +133,7 @@ func TestMemoryLimit(t *testing.T) {
 }
 
 func signalOf(err error) syscall.Signal {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.Sys().(syscall.WaitStatus).Signal()
 	}
 	return -1

@@ -155,8 +155,7 @@ func TestAParentThatIsWrong(t *testing.T) {
 	wrong := func(t *testing.T, o Options, kind Kind, errno syscall.Errno, words string) {
 		t.Helper()
 		_, err := Make(o)
-		var e *Error
-		if !errors.As(err, &e) || e.Kind != kind || e.Source != CgroupParent || !errors.Is(err, errno) || !strings.Contains(err.Error(), words) {
+		if e, ok := errors.AsType[*Error](err); !ok || e.Kind != kind || e.Source != CgroupParent || !errors.Is(err, errno) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%+v: %v", e, err)
 		}
 		if below, _ := p.children(); len(below) > 0 {

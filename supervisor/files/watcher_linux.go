@@ -66,13 +66,11 @@ func (w *Watcher) Before(a *denials.Asked, answer func(*denials.Asked)) (answere
 		answer(a)
 		return true
 	}
-	w.all.Add(1)
-	go func() {
-		defer w.all.Done()
+	w.all.Go(func() {
 		defer func() { <-w.looks }()
 		defer answer(a) // whatever happens to the look
 		w.look(a, &c, false)
-	}()
+	})
 	return false
 }
 

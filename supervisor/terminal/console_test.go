@@ -185,18 +185,9 @@ func TestAltScreen(t *testing.T) {
 		in   string // chunks, separated by |
 		want bool
 	}{
-		{"plain", false},
-		{"\x1b[?1049h", true},
-		{"x\x1b[?1049hy\x1b[31mz", true},
-		{"\x1b[?1049h\x1b[?1049l", false},
-		{"\x1b[?47h", true},
-		{"\x1b[?1047h\x1b[?25h", true},
-		{"\x1b[?25;1049h", true},
-		{"\x1b|[?1|049|h", true},
-		{"\x1b[?1049|h\x1b[|?1049l", false},
-		{"\x1b\x1b[?1049h", true},
-		{"\x1b[?104\x1b[?1049h", true},
-		{"\x1b[1049h", false},
+		{"plain", false}, {"\x1b[?1049h", true}, {"x\x1b[?1049hy\x1b[31mz", true}, {"\x1b[?1049h\x1b[?1049l", false},
+		{"\x1b[?47h", true}, {"\x1b[?1047h\x1b[?25h", true}, {"\x1b[?25;1049h", true}, {"\x1b|[?1|049|h", true},
+		{"\x1b[?1049|h\x1b[|?1049l", false}, {"\x1b\x1b[?1049h", true}, {"\x1b[?104\x1b[?1049h", true}, {"\x1b[1049h", false},
 		{"\x1b[?25h", false},
 		{"\x1b[?" + strings.Repeat("1", 200) + "|\x1b[?1049h", true},
 	} {

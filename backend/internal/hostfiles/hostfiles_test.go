@@ -31,30 +31,20 @@ func TestFilesStayInTheirPlaces(t *testing.T) {
 	must.Do(t, os.WriteFile(at("other", "secret"), []byte("s"), 0o600))
 	closed := make(chan struct{})
 	f := Files{Places: []Place{{Dir: at("place"), Write: true}, {Dir: at("read")}, {Dir: at("read", "deep"), Write: true}, {Dir: at("named"), Write: true, At: at("read", "copy")}}, Closed: closed}
-	if err := put(f, at("place", "a"), "one"); err != nil {
-		t.Error(err)
-	}
-	if err := put(f, at("read", "deep", "a"), "one"); err != nil {
-		t.Error(err)
-	}
-	if err := put(f, at("named", "a"), "two"); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, put(f, at("place", "a"), "one"))
+	must.Do(t, put(f, at("read", "deep", "a"), "one"))
+	must.Do(t, put(f, at("named", "a"), "two"))
 	if text, err := os.ReadFile(at("read", "copy", "a")); err != nil || string(text) != "two" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if text, err := os.ReadFile(at("place", "a")); err != nil || string(text) != "one" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if err := f.Mkdir(at("place", "dir"), 0o700); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, f.Mkdir(at("place", "dir"), 0o700))
 	if list, err := f.List(at("place")); err != nil || len(list) != 2 {
 		t.Errorf("%v, %v", list, err)
 	}
-	if err := f.Rename(at("place", "a"), at("place", "dir", "b")); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, f.Rename(at("place", "a"), at("place", "dir", "b")))
 	links := os.Symlink(at("other", "secret"), at("place", "out")) == nil && os.Symlink(filepath.Join("..", "other", "secret"), at("place", "up")) == nil
 	if info, err := os.Lstat(at("place", "out")); err != nil || info.Mode().Type() != fs.ModeSymlink {
 		links = false // Wine says that it makes one

@@ -9,8 +9,7 @@ import (
 
 func TestAnErrorKeepsTheErrno(t *testing.T) {
 	err := Of("openat2", "/x", unix.ELOOP)
-	var e *Error
-	if !errors.As(err, &e) || e.Errno != unix.ELOOP || e.Path != "/x" || Errno(err) != unix.ELOOP {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Errno != unix.ELOOP || e.Path != "/x" || Errno(err) != unix.ELOOP {
 		t.Errorf("%#v", err)
 	}
 	if Of("x", "", nil) != nil || Errno(nil) != 0 {

@@ -1,6 +1,7 @@
 package root
 
 import (
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -225,12 +226,7 @@ func within(path, dir string) bool {
 // ours says whether a directory lies on one of the file systems made here.
 // Anything else is the caller's, where nothing is ever made.
 func (t *tree) ours(dir *place) bool {
-	for _, dev := range t.devs {
-		if dir.dev == dev {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(t.devs, dir.dev)
 }
 
 func notOurs(path string) error {

@@ -139,8 +139,7 @@ func open(option, spec string, real RealDir) (*Sink, error) {
 	}
 	dir, err := real(dir)
 	if err != nil {
-		var usage *config.UsageError
-		if errors.As(err, &usage) {
+		if usage, ok := errors.AsType[*config.UsageError](err); ok {
 			err = &config.UsageError{Msg: option + " " + strconv.Quote(spec) + ": " + usage.Msg, Hint: usage.Hint, Err: err}
 		}
 		return nil, err

@@ -49,8 +49,7 @@ func (d *document) caught(err *error) {
 
 func (d *document) readTOML() value {
 	v, err := located.TOML(d.text)
-	var mistake *located.Error
-	if errors.As(err, &mistake) {
+	if mistake, ok := errors.AsType[*located.Error](err); ok {
 		d.fail(mistake.At, mistake.Msg, "")
 	}
 	return v

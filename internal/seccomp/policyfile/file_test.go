@@ -178,8 +178,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("printed and read again: %v\n%s", err, p.TOML())
 		}
 		if _, err := p.Compile(seccomp.ActionErrno, "amd64"); err != nil {
-			var tooLong *seccomp.SizeError
-			if !errors.As(err, &tooLong) {
+			if _, ok := errors.AsType[*seccomp.SizeError](err); !ok {
 				t.Fatal(err)
 			}
 		}

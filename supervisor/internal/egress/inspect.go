@@ -239,8 +239,7 @@ const (
 
 // refusalOf is why the client's bytes are not sent on.
 func (c *client) refusalOf(err error) error {
-	var why peek.Reason
-	if errors.As(err, &why) {
+	if why, ok := errors.AsType[peek.Reason](err); ok {
 		return refusal(why)
 	}
 	return err

@@ -133,39 +133,35 @@ func TestRemoveAbsentTakesAwayWhatLeadsAround(t *testing.T) {
 func TestRemoveAbsentRemovesAnyTree(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	must.Do(t, err)
-	must := func(err error) {
-		t.Helper()
-		must.Do(t, err)
-	}
 	hooks := filepath.Join(top, "hooks")
 	for i := range 60 {
-		must(os.MkdirAll(filepath.Join(hooks, "d"+strconv.Itoa(i), "e", "f"), 0o700))
+		must.Do(t, os.MkdirAll(filepath.Join(hooks, "d"+strconv.Itoa(i), "e", "f"), 0o700))
 	}
-	must(os.WriteFile(filepath.Join(hooks, "d7", "e", "pre-commit"), []byte("x"), 0o755))
-	must(os.WriteFile(filepath.Join(hooks, "pre-commit"), []byte("x"), 0o755))
-	must(os.Symlink("nowhere", filepath.Join(hooks, "d8", "link")))
+	must.Do(t, os.WriteFile(filepath.Join(hooks, "d7", "e", "pre-commit"), []byte("x"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(hooks, "pre-commit"), []byte("x"), 0o755))
+	must.Do(t, os.Symlink("nowhere", filepath.Join(hooks, "d8", "link")))
 	// Deeper than any path is long.
 	at, err := unix.Open(hooks, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(err)
+	must.Do(t, err)
 	for range 3000 {
-		must(unix.Mkdirat(at, "deep", 0o700))
+		must.Do(t, unix.Mkdirat(at, "deep", 0o700))
 		below, err := unix.Openat(at, "deep", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		must(err)
-		must(unix.Close(at))
+		must.Do(t, err)
+		must.Do(t, unix.Close(at))
 		at = below
 	}
-	must(unix.Close(at))
+	must.Do(t, unix.Close(at))
 	for _, d := range []string{"d1/e", "d1", "d2/e/f", "d2", ""} {
-		must(os.Chmod(filepath.Join(hooks, d), 0))
+		must.Do(t, os.Chmod(filepath.Join(hooks, d), 0))
 	}
-	must(os.Chmod(top, 0o500))
+	must.Do(t, os.Chmod(top, 0o500))
 	defer func() { _ = os.Chmod(top, 0o700) }()
 	removed, left := removeAbsent([]string{hooks}, nil)
 	if len(removed) != 1 || len(left) != 0 {
 		t.Errorf("removed %q, left %q", removed, left)
 	}
 	names, err := os.ReadDir(top)
-	must(err)
+	must.Do(t, err)
 	if len(names) != 0 {
 		t.Errorf("there is still %v", names)
 	}

@@ -54,8 +54,7 @@ const (
 // Watch tells what happens in a directory until it is removed or renamed; deep: in those below it, too, which no link leads to.
 func (f Files) Watch(name string, deep bool) (backend.Watcher, error) {
 	fail := func(err error) (backend.Watcher, error) {
-		var path *fs.PathError
-		if !errors.As(err, &path) && !errors.Is(err, backend.ErrClosed) {
+		if _, ok := errors.AsType[*fs.PathError](err); !ok && !errors.Is(err, backend.ErrClosed) {
 			err = &fs.PathError{Op: "watch", Path: name, Err: err}
 		}
 		return nil, err

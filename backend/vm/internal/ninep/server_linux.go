@@ -118,8 +118,7 @@ func (s *Server) Serve(conn io.ReadWriter) error {
 }
 
 func errnoOf(err error) unix.Errno {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		return errno
 	}
 	return unix.EIO

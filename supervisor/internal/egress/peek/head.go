@@ -3,6 +3,7 @@ package peek
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -242,10 +243,8 @@ func (f fields) note(name, value string) error {
 		}
 	case name == "connection" || name == "proxy-connection":
 		// What it names, a proxy takes out before it passes the request on.
-		for _, m := range members(value) {
-			if framing(m) {
-				return BadField
-			}
+		if slices.ContainsFunc(members(value), framing) {
+			return BadField
 		}
 	default:
 		// Behind CGI and its like Content_Length is the same variable as Content-Length.

@@ -65,8 +65,7 @@ func message(extensions ...[]byte) []byte {
 }
 
 func reason(err error) Reason {
-	var r Reason
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[Reason](err); ok {
 		return r
 	}
 	if err != nil {
