@@ -107,6 +107,7 @@ func use(ctx context.Context) error {
 	if box, err := pool.Open(ctx); err == nil {
 		_, _ = box.Close()
 	}
+	fmt.Println(errors.Is(err, confine.ErrFull))
 	var stats confine.PoolStats = pool.Stats()
 	fmt.Println(stats.Ready)
 	pool.Close()
