@@ -263,6 +263,20 @@ func limitOf(query url.Values) (limit int, err error) {
 	return limit, nil
 }
 
+// following is the number, of n, that comes after the one that ?nextToken names.
+func following(query url.Values, n int, what string, id func(int) string) (int, error) {
+	token := query.Get("nextToken")
+	if token == "" {
+		return 0, nil
+	}
+	for i := range n {
+		if id(i) == token {
+			return i + 1, nil
+		}
+	}
+	return 0, &failure{http.StatusBadRequest, "nextToken names no " + what + " any more"}
+}
+
 // list shows the owner's, by ?metadata, ?state, ?template, ?startedAfter and ?order; after ?limit of them X-Next-Token says how to ask for more.
 func (s *Server) list(c *call) error {
 	query := c.URL.Query()
@@ -285,15 +299,12 @@ func (s *Server) list(c *call) error {
 	if query.Get("order") != "asc" {
 		slices.Reverse(all)
 	}
-	token := query.Get("nextToken")
+	from, err := following(query, len(all), "sandbox", func(i int) string { return all[i].ID })
+	if err != nil {
+		return err
+	}
 	docs := []*detailDoc{}
-	for _, made := range all {
-		if token != "" { // what is after the one that it names
-			if made.ID == token {
-				token = ""
-			}
-			continue
-		}
+	for _, made := range all[from:] {
 		b := s.find(made.ID)
 		if b == nil || states[0] != "" && !slices.Contains(states, "running") || !b.Created.After(after) || !has(b, wanted) {
 			continue
@@ -306,9 +317,6 @@ func (s *Server) list(c *call) error {
 			break
 		}
 		docs = append(docs, s.detailOf(b, false))
-	}
-	if token != "" {
-		return &failure{http.StatusBadRequest, "nextToken names no sandbox any more"}
 	}
 	reply(c.w, http.StatusOK, docs)
 	return nil

@@ -273,8 +273,7 @@ func (s *Server) add(b *box) {
 
 // explain says what an error is to a client.
 func (s *Server) explain(err error) (status int, message string) {
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f.status, f.message
 	}
 	return s.Explain(err)

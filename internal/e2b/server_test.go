@@ -103,8 +103,7 @@ func newServer(t *testing.T) *client {
 			return &backend.Spec{Policy: &p, Dir: "/", Environ: []string{}}, nil
 		},
 		Explain: func(err error) (int, string) {
-			var quota *sandboxes.QuotaError
-			if errors.As(err, &quota) {
+			if _, ok := errors.AsType[*sandboxes.QuotaError](err); ok {
 				return http.StatusTooManyRequests, err.Error()
 			}
 			return http.StatusInternalServerError, err.Error()

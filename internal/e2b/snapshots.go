@@ -114,16 +114,13 @@ func (s snapshotRoutes) list(c *call) error {
 	if err != nil {
 		return err
 	}
-	token := query.Get("nextToken")
+	from, err := following(query, len(all), "snapshot", func(i int) string { return all[i].ID })
+	if err != nil {
+		return err
+	}
 	docs := []snapshotDoc{}
-	for i := range all {
-		in := &all[i]
-		if token != "" { // what is after the one that it names
-			if in.ID == token {
-				token = ""
-			}
-			continue
-		}
+	for i := range all[from:] {
+		in := &all[from+i]
 		if of := query.Get("sandboxID"); in.Err != nil || of != "" && of != s.origins.get(in.ID).sandbox {
 			continue
 		}
@@ -132,9 +129,6 @@ func (s snapshotRoutes) list(c *call) error {
 			break
 		}
 		docs = append(docs, s.docOf(in.ID, in.Names))
-	}
-	if token != "" {
-		return &failure{http.StatusBadRequest, "nextToken names no snapshot any more"}
 	}
 	reply(c.w, http.StatusOK, docs)
 	return nil

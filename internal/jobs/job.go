@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -139,10 +140,10 @@ func (j *Job) check() error {
 		return fmt.Errorf("it has more than %d patterns of outputs", maxPatterns)
 	case j.Input != "" && !validDigest(j.Input):
 		return errors.New("its input is no digest")
-	case rank(j.Priority) < 0:
+	case !slices.Contains(Priorities, j.Priority):
 		return fmt.Errorf("there is no priority %.50q", j.Priority)
 	}
-	for _, word := range append(append([]string{}, j.Argv...), j.Env...) {
+	for _, word := range slices.Concat(j.Argv, j.Env) {
 		if strings.IndexByte(word, 0) >= 0 {
 			return errors.New("a word of it has a byte 0")
 		}
@@ -154,15 +155,6 @@ func (j *Job) check() error {
 	}
 	_, err := j.Settings()
 	return err
-}
-
-func rank(priority string) int {
-	for i, p := range Priorities {
-		if p == priority {
-			return i
-		}
-	}
-	return -1
 }
 
 // Settings are the options, for package config. Those of the caller's side alone are none of a job's.

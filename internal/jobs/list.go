@@ -102,7 +102,22 @@ func (q *Queue) Show(ctx context.Context, key Key) (Kept, error) {
 
 // Follow gives the records of a batch as they are, and each time that one changes, until the function says that it is enough.
 func (q *Queue) Follow(ctx context.Context, account, batch string, more func(Kept) (bool, error)) error {
-	w, err := q.records.Watch(ctx, account+"."+batch+".*", jetstream.IgnoreDeletes())
+	return watched(ctx, q.records, account+"."+batch+".*", true, func(e jetstream.KeyValueEntry) (bool, error) {
+		key, err := ParseKey(e.Key())
+		if err != nil {
+			return true, nil
+		}
+		k, err := kept(key, e.Value(), e.Revision())
+		if err != nil {
+			return false, err
+		}
+		return more(k)
+	})
+}
+
+// watched gives the values of a pattern of keys that are there now, and with follow those that come, until the function says that it is enough.
+func watched(ctx context.Context, all jetstream.KeyValue, pattern string, follow bool, more func(jetstream.KeyValueEntry) (bool, error)) error {
+	w, err := all.Watch(ctx, pattern, jetstream.IgnoreDeletes())
 	if err != nil {
 		return err
 	}
@@ -110,21 +125,13 @@ func (q *Queue) Follow(ctx context.Context, account, batch string, more func(Kep
 	for {
 		select {
 		case e, open := <-w.Updates():
-			if !open {
+			switch {
+			case !open, e == nil && !follow:
 				return ctx.Err()
-			}
-			if e == nil {
+			case e == nil: // that was all there was
 				continue
 			}
-			key, err := ParseKey(e.Key())
-			if err != nil {
-				continue
-			}
-			k, err := kept(key, e.Value(), e.Revision())
-			if err != nil {
-				return err
-			}
-			if ok, err := more(k); !ok || err != nil {
+			if ok, err := more(e); !ok || err != nil {
 				return err
 			}
 		case <-ctx.Done():

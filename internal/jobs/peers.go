@@ -126,23 +126,12 @@ type Named struct {
 
 // Workers are those that are not gone, as far as they say so.
 func (q *Queue) Workers(ctx context.Context) (all []Named, err error) {
-	w, err := q.workers.WatchAll(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = w.Stop() }()
-	for {
-		select {
-		case e, open := <-w.Updates():
-			if !open || e == nil {
-				return all, ctx.Err()
-			}
-			n := Named{Name: e.Key()}
-			if e.Operation() == jetstream.KeyValuePut && json.Unmarshal(e.Value(), &n.Info) == nil && !n.Info.Gone {
-				all = append(all, n)
-			}
-		case <-ctx.Done():
-			return nil, ctx.Err()
+	err = watched(ctx, q.workers, ">", false, func(e jetstream.KeyValueEntry) (bool, error) {
+		n := Named{Name: e.Key()}
+		if json.Unmarshal(e.Value(), &n.Info) == nil && !n.Info.Gone {
+			all = append(all, n)
 		}
-	}
+		return true, nil
+	})
+	return all, err
 }

@@ -114,11 +114,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	}
 	for {
 		err = q.open(ctx, &o)
-		var wrong *LayoutError
-		if err == nil || !o.Patient || errors.As(err, &wrong) || ctx.Err() != nil {
-			break
-		}
-		if !wait(ctx, time.Second) {
+		if err == nil || !o.Patient || errors.As(err, new(*LayoutError)) || !wait(ctx, time.Second) {
 			break
 		}
 	}

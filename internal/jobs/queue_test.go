@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/confine-run/confine/internal/jobs"
@@ -42,11 +41,7 @@ func take(t *testing.T, q *jobs.Queue, priority string) jetstream.Msg {
 func TestWhatIsThereAndWrongIsRefusedAndNotChanged(t *testing.T) {
 	url := jobstest.Inside(t)
 	open(t, url).Close()
-	nc, err := nats.Connect(url)
-	must.Do(t, err)
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	must.Do(t, err)
+	_, js := jobstest.Client(t, url)
 	stream, err := js.Stream(t.Context(), "confine-output")
 	must.Do(t, err)
 	c := stream.CachedInfo().Config
@@ -102,9 +97,7 @@ func TestToSubmitTheSameOnceMoreDoesNothing(t *testing.T) {
 func TestAFullQueueIsWaitedFor(t *testing.T) {
 	url := jobstest.Inside(t)
 	q := open(t, url)
-	nc, _ := nats.Connect(url)
-	defer nc.Close()
-	js, _ := jetstream.New(nc)
+	_, js := jobstest.Client(t, url)
 	stream, err := js.Stream(t.Context(), "confine-jobs")
 	must.Do(t, err)
 	c := stream.CachedInfo().Config
@@ -227,9 +220,7 @@ func TestFilesAreKeptOnceAndHeldAgainstTheirDigests(t *testing.T) {
 	for range 3 {
 		must.Do(t, q.Store(t.Context(), s))
 	}
-	nc, _ := nats.Connect(url)
-	defer nc.Close()
-	js, _ := jetstream.New(nc)
+	_, js := jobstest.Client(t, url)
 	bucket, err := js.ObjectStore(t.Context(), "confine-files")
 	must.Do(t, err)
 	if st, err := bucket.Status(t.Context()); err != nil || st.Size() > uint64(len(content))*3/2 {

@@ -197,25 +197,13 @@ func value[T any](ctx context.Context, s Sessions, key string) (*T, uint64, erro
 
 // each gives the values of a pattern of keys that are there now, with the last word of each key.
 func each[T any](ctx context.Context, s Sessions, pattern string, do func(word string, revision uint64, v *T)) error {
-	w, err := s.q.sessions.Watch(ctx, pattern, jetstream.IgnoreDeletes())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = w.Stop() }()
-	for {
-		select {
-		case e, open := <-w.Updates():
-			if !open || e == nil {
-				return ctx.Err()
-			}
-			v := new(T)
-			if json.Unmarshal(e.Value(), v) == nil { // who wrote another may be asked for it by its name
-				do(e.Key()[strings.LastIndexByte(e.Key(), '.')+1:], e.Revision(), v)
-			}
-		case <-ctx.Done():
-			return ctx.Err()
+	return watched(ctx, s.q.sessions, pattern, false, func(e jetstream.KeyValueEntry) (bool, error) {
+		v := new(T)
+		if json.Unmarshal(e.Value(), v) == nil { // who wrote another may be asked for it by its name
+			do(e.Key()[strings.LastIndexByte(e.Key(), '.')+1:], e.Revision(), v)
 		}
-	}
+		return true, nil
+	})
 }
 
 // Change makes one change of a record, whoever else makes some. next says what it is to become by what it is; nil: it stays. An answer

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -199,9 +200,7 @@ func (f *files) crowded(all wants, many int, never func(string) bool) (deepest s
 // writing are directories and files that have to be writable.
 func (f *files) writing() wants {
 	all := wants{}
-	for p, x := range f.trees {
-		all[p] = x
-	}
+	maps.Copy(all, f.trees)
 	perDir := map[string]int{}
 	for p := range f.writes {
 		perDir[path.Dir(p)]++

@@ -246,8 +246,7 @@ func (r *runtimeLine) container() (*Container, string, error) {
 
 func (r *runtimeLine) check([]string) (int, error) {
 	c, _, err := r.container()
-	var refused refusal
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[refusal](err); ok {
 		for _, line := range refused {
 			fmt.Println("refused:", line)
 		}

@@ -182,8 +182,6 @@ func (d *drawing) bands(run *Run) {
 		return
 	}
 	l := &run.Record.Limits
-	bytes := func(v float64) string { return size(v) }
-	cores := func(v float64) string { return trim(v) }
 	cpu := run.rate(columns, func(s *Sample) *int64 { return s.CPUMS }, func(s *Sample) *int64 { return s.SystemMS })
 	for _, s := range [][]float64{cpu.top, cpu.part} {
 		for i := range s {
@@ -194,15 +192,15 @@ func (d *drawing) bands(run *Run) {
 	if quota > 0 {
 		quotaSays = fmt.Sprintf("limit %s of a core", strconv.Itoa(l.CPUPercent)+" %")
 	}
-	d.band(&figure{name: "CPU, cores in use", class: "cpu", series: cpu, limit: quota, limitSays: quotaSays, least: 1, most: float64(run.Record.CPUs), say: cores,
+	d.band(&figure{name: "CPU, cores in use", class: "cpu", series: cpu, limit: quota, limitSays: quotaSays, least: 1, most: float64(run.Record.CPUs), say: trim,
 		first: "highest " + trim(cpu.highest()) + " of " + plural(int64(run.Record.CPUs), "core", "cores"), legend: "in the kernel"})
 	peak, source := run.peak()
 	d.band(&figure{name: "Memory", class: "memory", series: run.level(columns, func(s *Sample) *int64 { return s.MemoryBytes }), limit: float64(l.MemoryBytes), peak: float64(peak),
-		say: bytes, says: []string{cut(source, 30)}})
+		say: size, says: []string{cut(source, 30)}})
 	d.band(&figure{name: "Tasks", class: "tasks", series: run.level(columns, func(s *Sample) *int64 { return s.Tasks }), limit: float64(l.Tasks), peak: float64(run.mostTasks()),
 		say: func(v float64) string { return strconv.FormatInt(int64(v+.5), 10) }, least: 2})
 	if disk := run.level(columns, func(s *Sample) *int64 { return s.DiskBytes }); disk.highest() > 0 {
-		d.band(&figure{name: "Files in private places", class: "disk", series: disk, limit: float64(l.DiskBytes), say: bytes, first: "highest " + bytes(disk.highest())})
+		d.band(&figure{name: "Files in private places", class: "disk", series: disk, limit: float64(l.DiskBytes), say: size, first: "highest " + size(disk.highest())})
 	}
 	written := func(s *Sample) *int64 {
 		if s.StdoutBytes == nil || s.StderrBytes == nil {
@@ -218,7 +216,7 @@ func (d *drawing) bands(run *Run) {
 				n = max(n, *w)
 			}
 		}
-		d.band(&figure{name: "Output, per second", class: "output", series: out, say: bytes, says: []string{size(float64(n)) + " in all", "highest " + size(out.highest()) + "/s"}, legend: "standard error"})
+		d.band(&figure{name: "Output, per second", class: "output", series: out, say: size, says: []string{size(float64(n)) + " in all", "highest " + size(out.highest()) + "/s"}, legend: "standard error"})
 	}
 }
 

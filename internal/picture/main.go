@@ -44,25 +44,19 @@ type output struct {
 	draw         func(*Run, io.Writer) error
 }
 
-var drawers = [...]struct {
-	option string
-	draw   func(*Run, io.Writer) error
-}{{"--html", (*Run).HTML}, {"--svg", (*Run).SVG}, {"--trace", (*Run).Trace}}
+var drawers = map[string]func(*Run, io.Writer) error{"--html": (*Run).HTML, "--svg": (*Run).SVG, "--trace": (*Run).Trace}
 
 func parse(args []string) (o options, err error) {
 	for len(args) > 0 {
 		word := args[0]
 		args = args[1:]
 		option, value, attached := strings.Cut(word, "=")
-		draw := drawerOf(option)
+		draw := drawers[option]
 		switch {
 		case word == "--text":
 			o.text = true
 		case draw != nil:
-			if !attached {
-				if len(args) == 0 {
-					return o, &config.UsageError{Msg: option + " needs a value", Hint: option + " FILE"}
-				}
+			if !attached && len(args) > 0 {
 				value, args = args[0], args[1:]
 			}
 			if value == "" {
@@ -84,15 +78,6 @@ func parse(args []string) (o options, err error) {
 	return o, nil
 }
 
-func drawerOf(option string) func(*Run, io.Writer) error {
-	for _, d := range drawers {
-		if d.option == option {
-			return d.draw
-		}
-	}
-	return nil
-}
-
 // Main is "confine report" with its arguments. It gives the exit code.
 func Main(args []string) int {
 	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
@@ -107,8 +92,7 @@ func Main(args []string) int {
 		return 0
 	}
 	fmt.Fprintln(os.Stderr, terminal.Blame("confine report", err))
-	var use *config.UsageError
-	if errors.As(err, &use) {
+	if _, ok := errors.AsType[*config.UsageError](err); ok {
 		return status.UsageRC
 	}
 	return 1

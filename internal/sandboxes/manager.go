@@ -264,11 +264,7 @@ func (m *Manager) add(room *room, r Request, all ...built) (some []*Sandbox, err
 		s.place = room.places[i]
 		m.all[s.ID] = s
 		some = append(some, s)
-		m.ending.Add(1)
-		go func() {
-			defer m.ending.Done()
-			s.watch()
-		}()
+		m.ending.Go(s.watch)
 	}
 	room.places = nil
 	room.end()

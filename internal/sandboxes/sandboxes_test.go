@@ -440,9 +440,7 @@ func TestWhatTombstonesKeepIsBounded(t *testing.T) {
 	m := newManager(t, Options{LogBytes: each})
 	r := request()
 	neighbour, err := m.Create(t.Context(), "neighbour", r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	<-start(t, neighbour, nil, "flood").Done
 	neighbour.Close(CauseClosed, "")
 	var mine []*Sandbox

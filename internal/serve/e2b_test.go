@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -99,9 +100,7 @@ func TestE2BHasTheServersOwnersAndPolicies(t *testing.T) {
 		t.Errorf("a sandbox's token is no owner's: %d", status)
 	}
 	for what, head := range map[string]map[string]string{"a page": {"Origin": "http://localhost"}, "a page's site": {"Sec-Fetch-Site": "cross-site"}, "another name": {"Host": "49983-" + id + ".evil.example"}} {
-		for k, v := range inside {
-			head[k] = v
-		}
+		maps.Copy(head, inside)
 		head["X-API-Key"] = strings.Repeat("a", 32)
 		for _, path := range []string{"/health", "/v2/sandboxes"} {
 			if status, text := send("GET", path, "", head); status != 403 || !strings.Contains(text, `"code":403`) {

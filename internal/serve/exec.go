@@ -159,12 +159,10 @@ func (s *Server) exec(c *call) error {
 
 // startProblem is that of a process that could not be started.
 func startProblem(err error) error {
-	var usage *config.UsageError
-	if errors.As(err, &usage) || errors.Is(err, backend.ErrClosed) || errors.As(err, new(*sandboxes.QuotaError)) {
+	if errors.As(err, new(*config.UsageError)) || errors.Is(err, backend.ErrClosed) || errors.As(err, new(*sandboxes.QuotaError)) {
 		return err
 	}
-	var dir *backend.DirError
-	if errors.As(err, &dir) {
+	if dir, ok := errors.AsType[*backend.DirError](err); ok {
 		return fail(http.StatusUnprocessableEntity, codeDir, dir.Error()).hint("say a directory as processes inside see it; one of the host is there if the policy shows it")
 	}
 	return fail(http.StatusUnprocessableEntity, codeExec, err.Error())

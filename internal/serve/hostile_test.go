@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -83,10 +85,7 @@ func TestHostileClientsLeaveNothing(t *testing.T) {
 			_, _ = bufio.NewReader(c).ReadString('\n')
 		},
 	}
-	var names []string
-	for name := range attempts {
-		names = append(names, name)
-	}
+	names := slices.Collect(maps.Keys(attempts))
 	before := census()
 	var group sync.WaitGroup
 	const clients, each = 50, 200

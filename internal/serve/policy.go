@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -25,13 +26,8 @@ const source = "request"
 
 // settings are what the document says, as flags would.
 func (d policyDoc) settings() ([]config.Setting, error) {
-	names := make([]string, 0, len(d))
-	for key := range d {
-		names = append(names, key)
-	}
-	slices.Sort(names)
 	var all []config.Setting
-	for _, key := range names {
+	for _, key := range slices.Sorted(maps.Keys(d)) {
 		o := config.LookupOption(strings.ReplaceAll(key, "_", "-"))
 		if o == nil || strings.Contains(key, "-") || o.Run && o.Name != "profile" || o.FileOnly {
 			return nil, fail(http.StatusUnprocessableEntity, codePolicy, strconv.Quote(key)+" is no option of a policy").hint("docs/OPTIONS.md lists them; write _ for -")

@@ -89,10 +89,8 @@ func (s poolRoutes) add(profile string, kind poolKind, o pool.Options) (*profile
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range s.pools {
-		if p.profile == profile && p.kind == kind {
-			return nil, &config.UsageError{Msg: "there is a pool of this profile already"}
-		}
+	if s.named(profile, kind) != nil {
+		return nil, &config.UsageError{Msg: "there is a pool of this profile already"}
 	}
 	// Its files are read again each time: they may have changed.
 	o.Spec = func() (*backend.Spec, error) {
@@ -120,6 +118,11 @@ func (s poolRoutes) of(kind poolKind, doc policyDoc, dir string) *profilePool {
 	if dir != "" || len(doc) > 1 || len(doc) == 1 && !named || named && json.Unmarshal(raw, &profile) != nil {
 		return nil
 	}
+	return s.named(profile, kind)
+}
+
+// named is the pool of a profile, or nil.
+func (s poolRoutes) named(profile string, kind poolKind) *profilePool {
 	for _, p := range s.pools {
 		if p.profile == profile && p.kind == kind {
 			return p

@@ -147,11 +147,8 @@ func (s *Server) list(c *call) error {
 	query := c.URL.Query()
 	wanted := map[string]string{}
 	for _, l := range query["label"] {
-		for i := range l {
-			if l[i] == '=' {
-				wanted[l[:i]] = l[i+1:]
-				break
-			}
+		if k, v, ok := strings.Cut(l, "="); ok {
+			wanted[k] = v
 		}
 	}
 next:

@@ -300,13 +300,10 @@ func (c *call) read(v any) error {
 			err = errors.New("more than one document")
 		}
 	}
-	var large *http.MaxBytesError
-	var p *problem
-	var kind *json.UnmarshalTypeError
-	if errors.As(err, &kind) {
+	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		err = errors.New(cmp.Or(kind.Field, "the document") + " can't be of the kind " + kind.Value)
 	}
-	if err != nil && !errors.As(err, &large) && !errors.As(err, &p) {
+	if err != nil && !errors.As(err, new(*http.MaxBytesError)) && !errors.As(err, new(*problem)) {
 		return fail(http.StatusBadRequest, codeBadRequest, "the body: "+err.Error()).hint("GET /v1/openapi.json describes it")
 	}
 	return err

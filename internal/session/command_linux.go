@@ -172,6 +172,14 @@ func openHere(word string) (c *serve.Client, path string, err error) {
 	return serve.NewClient(i.socket()), "/v1/sandboxes/" + i.ID, nil
 }
 
+// opened is open for a command of so many words, the first of which is the session's.
+func opened(args []string, least, most int, form string) (*serve.Client, string, error) {
+	if err := words(args, least, most, form); err != nil {
+		return nil, "", err
+	}
+	return open(args[0])
+}
+
 // processView is what is shown of a process.
 type processView struct {
 	Process int            `json:"process"`
@@ -188,10 +196,7 @@ func psCommand(ctx context.Context, args []string) (int, error) {
 	if asJSON {
 		args = args[:1]
 	}
-	if err := words(args, 1, 1, "ps ID [--json]"); err != nil {
-		return 0, err
-	}
-	c, path, err := open(args[0])
+	c, path, err := opened(args, 1, 1, "ps ID [--json]")
 	if err != nil {
 		return 0, err
 	}
@@ -237,10 +242,7 @@ func logsCommand(ctx context.Context, args []string) (int, error) {
 		follow = follow || is
 		return is
 	})
-	if err := words(args, 2, 2, "logs ID PROCESS [-f]"); err != nil {
-		return 0, err
-	}
-	c, path, err := open(args[0])
+	c, path, err := opened(args, 2, 2, "logs ID PROCESS [-f]")
 	if err != nil {
 		return 0, err
 	}
@@ -278,10 +280,7 @@ func relay(f *sandboxes.Frame) (err error) {
 }
 
 func killCommand(ctx context.Context, args []string) (int, error) {
-	if err := words(args, 2, 3, "kill ID PROCESS [SIGNAL]"); err != nil {
-		return 0, err
-	}
-	c, path, err := open(args[0])
+	c, path, err := opened(args, 2, 3, "kill ID PROCESS [SIGNAL]")
 	if err != nil {
 		return 0, err
 	}

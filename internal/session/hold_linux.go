@@ -141,8 +141,7 @@ func (s *startLine) hold(ctx context.Context, backends func(*config.Policy) back
 	me := serve.OwnerOf(os.Geteuid())
 	b, err := m.Create(ctx, me, sandboxes.Request{Spec: spec, Name: s.name, Lifetime: s.lifetime, Idle: s.idle, From: s.from, Origin: origin(s.settings, s.command, src.Dir)})
 	if err != nil {
-		var usage *config.UsageError
-		if errors.As(err, &usage) {
+		if _, ok := errors.AsType[*config.UsageError](err); ok {
 			err = r.WithOrigin(err)
 		}
 		if errors.Is(err, sandboxes.ErrNoSnapshot) {

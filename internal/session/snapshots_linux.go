@@ -145,10 +145,7 @@ func showSnapshots(asJSON bool) error {
 }
 
 func restoreCommand(ctx context.Context, args []string) (int, error) {
-	if err := words(args, 2, 2, "restore ID NAME"); err != nil {
-		return 0, err
-	}
-	c, path, err := open(args[0])
+	c, path, err := opened(args, 2, 2, "restore ID NAME")
 	if err != nil {
 		return 0, err
 	}
@@ -176,10 +173,7 @@ func forkCommand(ctx context.Context, args []string) (int, error) {
 			return 0, &config.UsageError{Msg: fmt.Sprintf("--%s %q: %v", name, value, err)}
 		}
 	}
-	if err := words(rest, 1, 1, form); err != nil {
-		return 0, err
-	}
-	c, path, err := open(rest[0])
+	c, path, err := opened(rest, 1, 1, form)
 	if err != nil {
 		return 0, err
 	}
@@ -201,16 +195,21 @@ func forkCommand(ctx context.Context, args []string) (int, error) {
 	return 0, nil
 }
 
-func diffCommand(ctx context.Context, args []string) (int, error) {
-	const form = "diff ID [--patch] [--json] [PATH…]"
-	set, rest, err := flags(args, form, "--patch", "--json")
+// changesOf takes apart what asks for changes of a session: options, its ID, and paths.
+func changesOf(args []string, form string, known ...string) (set map[string]bool, id string, paths []string, err error) {
+	set, rest, err := flags(args, form, known...)
 	if err != nil {
-		return 0, err
+		return nil, "", nil, err
 	}
 	if len(rest) == 0 {
-		return 0, &config.UsageError{Msg: "usage: confine session " + form}
+		return nil, "", nil, &config.UsageError{Msg: "usage: confine session " + form}
 	}
-	paths, err := cli.CanonicalPaths(rest[1:])
+	paths, err = cli.CanonicalPaths(rest[1:])
+	return set, rest[0], paths, err
+}
+
+func diffCommand(ctx context.Context, args []string) (int, error) {
+	set, id, paths, err := changesOf(args, "diff ID [--patch] [--json] [PATH…]", "--patch", "--json")
 	if err != nil {
 		return 0, err
 	}
@@ -226,27 +225,19 @@ func diffCommand(ctx context.Context, args []string) (int, error) {
 	if set["--patch"] {
 		query.Set("patch", "")
 	}
-	c, path, err := open(rest[0])
+	c, path, err := open(id)
 	if err != nil {
 		return 0, err
 	}
-	return 0, reviewed(rest[0], c.Get(ctx, path+"/diff?"+query.Encode(), os.Stdout))
+	return 0, reviewed(id, c.Get(ctx, path+"/diff?"+query.Encode(), os.Stdout))
 }
 
 func applyCommand(ctx context.Context, args []string) (int, error) {
-	const form = "apply ID [--force] [--allow-protected] [--dry-run] [PATH…]"
-	set, rest, err := flags(args, form, "--force", "--allow-protected", "--dry-run")
+	set, id, paths, err := changesOf(args, "apply ID [--force] [--allow-protected] [--dry-run] [PATH…]", "--force", "--allow-protected", "--dry-run")
 	if err != nil {
 		return 0, err
 	}
-	if len(rest) == 0 {
-		return 0, &config.UsageError{Msg: "usage: confine session " + form}
-	}
-	paths, err := cli.CanonicalPaths(rest[1:])
-	if err != nil {
-		return 0, err
-	}
-	c, path, err := open(rest[0])
+	c, path, err := open(id)
 	if err != nil {
 		return 0, err
 	}
@@ -257,7 +248,7 @@ func applyCommand(ctx context.Context, args []string) (int, error) {
 		Copied  int `json:"copied"`
 	}
 	body := map[string]any{"paths": paths, "force": set["--force"], "allow_protected": set["--allow-protected"], "dry_run": set["--dry-run"]}
-	if err := reviewed(rest[0], c.Do(ctx, "POST", path+"/apply", body, &done)); err != nil {
+	if err := reviewed(id, c.Do(ctx, "POST", path+"/apply", body, &done)); err != nil {
 		return 0, err
 	}
 	verb, changed := "applied", "changes"
@@ -267,7 +258,7 @@ func applyCommand(ctx context.Context, args []string) (int, error) {
 	if done.Applied == 1 {
 		changed = "change"
 	}
-	fmt.Printf("%s %d %s of session %s\n", verb, done.Applied, changed, rest[0])
+	fmt.Printf("%s %d %s of session %s\n", verb, done.Applied, changed, id)
 	for _, line := range cli.ApplyNotes(&changes.Result{NoSetID: done.NoSetID, Parted: done.Parted, Copied: done.Copied}) {
 		fmt.Fprintln(os.Stderr, "confine session: "+line)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/confine-run/confine/internal/overlaytest"
@@ -70,13 +71,7 @@ func do(t *testing.T, o *overlaytest.Overlay, acts ...overlaytest.Act) map[strin
 func withoutLinks(seen map[string]string) map[string]string {
 	out := map[string]string{}
 	for k, v := range seen {
-		for i := range len(v) - 2 {
-			if v[i:i+3] == " = " {
-				v = v[:i]
-				break
-			}
-		}
-		out[k] = v
+		out[k], _, _ = strings.Cut(v, " = ")
 	}
 	return out
 }

@@ -130,8 +130,7 @@ func pools(ctx context.Context, c *serve.Client) ([]Pool, error) {
 		Pools []Pool `json:"pools"`
 	}
 	err := c.Do(ctx, "GET", "/v1/pools", nil, &all)
-	var refused *serve.Error
-	if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+	if refused, ok := errors.AsType[*serve.Error](err); ok && refused.Status == http.StatusNotFound {
 		return nil, nil // a server that knows no pools
 	}
 	return all.Pools, err

@@ -49,8 +49,7 @@ func Main(args []string, backends func(*config.Policy) backend.Backend) int {
 	rc, err := do(ctx, args)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, terminal.Blame("confine "+name, err))
-		var usage *config.UsageError
-		if errors.As(err, &usage) || name == "session" { // whose other codes are those of commands
+		if errors.As(err, new(*config.UsageError)) || name == "session" { // whose other codes are those of commands
 			return status.UsageRC
 		}
 		return max(rc, 1)

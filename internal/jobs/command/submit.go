@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,12 +68,10 @@ func (s *submission) option(name string) *cli.Own {
 		return &cli.Own{Set: s.array}
 	case "priority":
 		return &cli.Own{Set: func(word string) error {
-			for _, p := range jobs.Priorities {
-				if s.job.Priority = word; p == word {
-					return nil
-				}
+			if s.job.Priority = word; !slices.Contains(jobs.Priorities, word) {
+				return errors.New("it takes high, normal or low")
 			}
-			return errors.New("it takes high, normal or low")
+			return nil
 		}}
 	case "ttl":
 		return &cli.Own{Set: func(word string) error {

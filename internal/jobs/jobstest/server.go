@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // serverWord begins the arguments of a test binary that is to be a server.
@@ -66,6 +68,21 @@ func InsideServer(t testing.TB, change ...func(*server.Options)) *server.Server 
 		s.WaitForShutdown()
 	})
 	return s
+}
+
+// Client is a connection to a server that knows nothing of jobs.
+func Client(t testing.TB, url string) (*nats.Conn, jetstream.JetStream) {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nc, js
 }
 
 // Main is a server, if this process was started as one; then it doesn't return. TestMain calls it.

@@ -75,16 +75,13 @@ func (s *shift) inside(r *run, next *jobs.Record) outcome {
 // unstarted is a job that was not started.
 func unstarted(r *run, next *jobs.Record, err error) outcome {
 	var unbuilt *backend.BuildError
-	var usage *config.UsageError
-	var wider *config.CeilingError
-	var dir *backend.DirError
 	switch {
 	case r.ctx.Err() != nil:
 		return outcome{}
 	case errors.As(err, &unbuilt):
 		next.Report = unbuilt.Report
 		return outcome{}
-	case errors.As(err, &usage) || errors.As(err, &wider) || errors.As(err, &dir):
+	case errors.As(err, new(*config.UsageError)), errors.As(err, new(*config.CeilingError)), errors.As(err, new(*backend.DirError)):
 		return outcome{give: jobs.ReasonRefused, why: err.Error()}
 	}
 	return outcome{lost: errUnable}
@@ -92,8 +89,7 @@ func unstarted(r *run, next *jobs.Record, err error) outcome {
 
 // lasting says whether an input would be as wrong on another worker.
 func lasting(err error) bool {
-	var wrong *filetree.Error
-	return errors.As(err, &wrong) || errors.Is(err, jobs.ErrNoFile)
+	return errors.As(err, new(*filetree.Error)) || errors.Is(err, jobs.ErrNoFile)
 }
 
 // fill unpacks the input where the command starts.

@@ -133,9 +133,7 @@ func (k *kinds) close() {
 
 // unfit is an error about what was asked for, as a refusal.
 func unfit(err error) error {
-	var usage *config.UsageError
-	var wider *config.CeilingError
-	if errors.As(err, &usage) || errors.As(err, &wider) {
+	if errors.As(err, new(*config.UsageError)) || errors.As(err, new(*config.CeilingError)) {
 		return &refused{err.Error()}
 	}
 	return err

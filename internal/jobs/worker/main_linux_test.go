@@ -276,9 +276,7 @@ func (s *scene) begun(j *jobs.Job) *jobs.Record {
 
 func (s *scene) submit(all ...*jobs.Job) {
 	s.Helper()
-	if err := s.Submit(s.Context(), all...); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s.TB, s.Submit(s.Context(), all...))
 }
 
 // submitMain submits jobs and says so, if this process was started to.

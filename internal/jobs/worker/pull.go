@@ -149,8 +149,7 @@ func (s *shift) read(m jetstream.Msg, rank int) *delivery {
 		return nil
 	}
 	if d.kind, err = s.kinds.of(d.job, m.Subject()); err != nil {
-		var no *refused
-		if errors.As(err, &no) {
+		if no, ok := errors.AsType[*refused](err); ok {
 			refuse(s, d, jobs.ReasonRefused, no.detail)
 		} else {
 			_ = m.NakWithDelay(s.later())

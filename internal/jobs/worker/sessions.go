@@ -431,8 +431,7 @@ func (h *holding) store(ctx context.Context, key jobs.SessionKey, v *jobs.Stored
 	spool, err := jobs.NewSpool(h.dir, jobs.MaxFile, func(w io.Writer) error {
 		return h.manager.Snapshots(serve.OwnerOfAccount(key.Account)).Export(ctx, v.ID, w)
 	})
-	var large *jobs.TooLarge
-	if errors.As(err, &large) {
+	if large, ok := errors.AsType[*jobs.TooLarge](err); ok {
 		return nil, &config.UsageError{Msg: "the snapshot: " + large.Error(), Hint: "remove files that it needn't have"}
 	}
 	if err != nil {

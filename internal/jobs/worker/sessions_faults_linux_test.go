@@ -13,9 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/confine-run/confine/internal/jobs"
 	"github.com/confine-run/confine/internal/jobs/jobstest"
 	"github.com/confine-run/confine/internal/must"
@@ -257,9 +254,7 @@ func TestAMoveWhoseSnapshotIsGoneStays(t *testing.T) {
 	}
 	// The same with a file that is there no more: what was stored is taken away while it is offered.
 	_, second := s.joined(hired{})
-	nc, _ := nats.Connect(s.url)
-	defer nc.Close()
-	js, _ := jetstream.New(nc)
+	_, js := jobstest.Client(t, s.url)
 	stop := make(chan struct{})
 	gone := make(chan struct{})
 	go func() {

@@ -65,9 +65,7 @@ func (s *scene) open(account, worker string, ask doc) (string, error) {
 func (s *scene) mustOpen(worker, name string) string {
 	s.Helper()
 	id, err := s.open("default", worker, doc{"name": name})
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s.TB, err)
 	return id
 }
 

@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/confine-run/confine/internal/filetree"
 	"github.com/confine-run/confine/internal/jobs"
 	"github.com/confine-run/confine/internal/jobs/jobstest"
@@ -41,12 +38,7 @@ func TestAJobIsDoneAndReported(t *testing.T) {
 // empty waits until no message is left in the queue.
 func (s *scene) empty() {
 	s.Helper()
-	nc, err := nats.Connect(s.url)
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer nc.Close()
-	js, _ := jetstream.New(nc)
+	_, js := jobstest.Client(s.TB, s.url)
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		stream, err := js.Stream(s.Context(), jobs.QueueStream)
 		if err == nil && stream.CachedInfo().State.Msgs == 0 {
@@ -122,22 +114,13 @@ func TestAJobThatEndsItsWorkersIsGivenUpOnce(t *testing.T) {
 // letter is what is on the subject of those that were given up.
 func (s *scene) letter(key string) (l jobs.Letter) {
 	s.Helper()
-	nc, err := nats.Connect(s.url)
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer nc.Close()
-	js, _ := jetstream.New(nc)
+	_, js := jobstest.Client(s.TB, s.url)
 	stream, err := js.Stream(s.Context(), "confine-dead")
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s.TB, err)
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		m, err := stream.GetLastMsgForSubject(s.Context(), "confine.dead."+key)
 		if err == nil {
-			if err := json.Unmarshal(m.Data, &l); err != nil {
-				s.Fatal(err)
-			}
+			must.Do(s.TB, json.Unmarshal(m.Data, &l))
 			return l
 		}
 		if time.Now().After(end) {
@@ -150,9 +133,7 @@ func TestWhatIsNoJobIsGivenUp(t *testing.T) {
 	t.Parallel()
 	s := set(t, jobstest.Inside(t))
 	hire(t, hired{URL: s.url})
-	nc, _ := nats.Connect(s.url)
-	defer nc.Close()
-	js, _ := jetstream.New(nc)
+	_, js := jobstest.Client(s.TB, s.url)
 	for subject, text := range map[string]string{"confine.jobs.normal.default.x.0": "no job", "confine.jobs.low.y": "{}"} {
 		if _, err := js.Publish(t.Context(), subject, []byte(text)); err != nil {
 			t.Fatal(err)
@@ -173,9 +154,7 @@ func TestAJobThatIsCancelledEndsBeforeThatIsSaid(t *testing.T) {
 	s.submit(j)
 	worker := s.begun(j).Worker
 	// Who can't write to its record doesn't end it.
-	nc, err := nats.Connect(s.url)
-	must.Do(t, err)
-	defer nc.Close()
+	nc, _ := jobstest.Client(t, s.url)
 	if _, err := nc.Request("confine.worker."+worker, []byte(j.Key.String()), 10*time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -277,8 +256,7 @@ func TestAMessageThatComesTooEarlyStartsNothing(t *testing.T) {
 	s := set(t, jobstest.Inside(t))
 	hire(t, hired{URL: s.url})
 	hire(t, hired{URL: s.url})
-	nc, _ := nats.Connect(s.url)
-	defer nc.Close()
+	nc, _ := jobstest.Client(t, s.url)
 	acks, err := nc.SubscribeSync("$JS.ACK.>") // workers say that they have it yet
 	must.Do(t, err)
 	j := s.ticking("early", 0, 150)
@@ -401,9 +379,7 @@ func (s *scene) wrote(key jobs.Key) string {
 func (s *scene) input(dir string) string {
 	s.Helper()
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s.TB, err)
 	defer root.Close()
 	spool, err := jobs.NewSpool(s.TempDir(), jobs.MaxFile, func(w io.Writer) error {
 		_, err := filetree.Pack(filetree.Host(root), ".", w)
@@ -412,9 +388,7 @@ func (s *scene) input(dir string) string {
 	if err == nil {
 		err = s.Store(s.Context(), spool)
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s.TB, err)
 	return spool.Digest
 }
 
