@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"os"
-	"strconv"
 	"sync"
 	"unsafe"
 
@@ -72,7 +71,7 @@ func ofCopy() ([]linux.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []linux.Call{linux.Exec("/proc/self/fd/"+strconv.Itoa(int(file)), childArgv, childEnv)}, nil
+	return []linux.Call{linux.Exec(linux.FDPath(int(file)), childArgv, childEnv)}, nil
 }
 
 // copied is that copy, once it was made. One that could not be made is tried again: there may be descriptors by then.

@@ -308,10 +308,9 @@ func (c *process) shoot() {
 }
 
 // reap waits for the child itself.
-func (c *process) reap() unix.WaitStatus {
-	var status unix.WaitStatus
+func (c *process) reap() {
 	for {
-		if _, err := unix.Wait4(c.pid, &status, 0, nil); err != unix.EINTR {
+		if _, err := unix.Wait4(c.pid, nil, 0, nil); err != unix.EINTR {
 			break
 		}
 	}
@@ -319,7 +318,6 @@ func (c *process) reap() unix.WaitStatus {
 		_ = unix.Close(c.pidfd)
 	}
 	_ = unix.Close(c.sock)
-	return status
 }
 
 func (c *process) discard() {

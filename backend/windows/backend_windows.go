@@ -29,12 +29,11 @@ func runsDir() (string, error) {
 }
 
 func here() (facts, error) {
-	runs, err := runsDir()
-	if err != nil {
+	if _, err := runsDir(); err != nil {
 		return facts{}, &config.UsageError{Msg: "there is no place for a run: " + err.Error(), Hint: "set LocalAppData", Err: err}
 	}
 	home, _ := os.UserHomeDir()
-	return facts{CPUs: runtime.NumCPU(), Home: home, Runs: runs}, nil
+	return facts{CPUs: runtime.NumCPU(), Home: home}, nil
 }
 
 func (Backend) Plan(_ context.Context, s *backend.Spec) (backend.Plan, error) {

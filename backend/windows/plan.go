@@ -22,7 +22,6 @@ const Name = "windows-job"
 type facts struct {
 	CPUs int
 	Home string // the user's own
-	Runs string // where the directories of runs are made
 }
 
 // job are the limits of a job object.

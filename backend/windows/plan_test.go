@@ -17,7 +17,7 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-var thisHost = facts{CPUs: 4, Home: `C:\Users\u`, Runs: `C:\Users\u\AppData\Local\confine`}
+var thisHost = facts{CPUs: 4, Home: `C:\Users\u`}
 
 func specOf(p *config.Policy) *backend.Spec {
 	return &backend.Spec{Policy: p, Dir: `C:\Users\u\project`, Environ: []string{`Path=C:\bin`, `SystemRoot=C:\Windows`, "SECRET=x", "term=dumb", "CONFINE_PROFILE=x", "=C:=C:\\"}}

@@ -15,13 +15,6 @@ import (
 	"github.com/confine-run/confine/internal/linux"
 )
 
-// openBeneath is how every path below a tree is resolved.
-func openBeneath(dir int, path string, flags int) (int, error) {
-	return linux.OpenBeneath(dir, path, flags)
-}
-
-func procPath(fd int) string { return linux.FDPath(fd) }
-
 const (
 	dirFlags    = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
 	lookupFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW // to look names up: it needn't be readable
@@ -34,7 +27,7 @@ func openTree(path string) (int, error) {
 		return -1, failed("open", "/", err)
 	}
 	defer unix.Close(root)
-	fd, err := openBeneath(root, strings.TrimPrefix(path, "/"), dirFlags)
+	fd, err := linux.OpenBeneath(root, strings.TrimPrefix(path, "/"), dirFlags)
 	return fd, failed("openat2", path, err)
 }
 
@@ -185,7 +178,7 @@ func setXattrs(fd int, want map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	path := procPath(fd)
+	path := linux.FDPath(fd)
 	for name, value := range want {
 		if old, ok := have[name]; ok && bytes.Equal(old, value) {
 			continue

@@ -157,7 +157,7 @@ type keeper struct {
 func (w *keeper) tree(index int, t Tree, all []Change) ([]Entry, error) {
 	upper := written{uppers: newUppers(t.uppers())}
 	defer upper.restore()
-	lower := &parent{open: func(path string) (int, error) { return openBeneath(t.Lower, path, lookupFlags) }}
+	lower := &parent{open: func(path string) (int, error) { return linux.OpenBeneath(t.Lower, path, lookupFlags) }}
 	defer upper.close()
 	defer lower.close()
 	shared := map[string]int{} // the entry that holds the content of several names

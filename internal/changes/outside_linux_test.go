@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // callersOwn are the caller's own files and links.
@@ -180,7 +182,7 @@ func leadsOut(t *testing.T, tree string, made []string) string {
 	for _, at := range made {
 		var st unix.Stat_t
 		dir, name := split(at)
-		in, err := openBeneath(root, dir, unix.O_PATH|unix.O_DIRECTORY)
+		in, err := linux.OpenBeneath(root, dir, unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
 			continue
 		}

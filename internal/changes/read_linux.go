@@ -143,7 +143,7 @@ func (r *reader) directory(p place) error {
 	var err error
 	blind := false // the lower one can't be listed
 	if p.lower {
-		low, err = openBeneath(r.lower, p.path, dirFlags)
+		low, err = linux.OpenBeneath(r.lower, p.path, dirFlags)
 		if gone(err) || err == unix.ELOOP {
 			// It went since its parent was read: then nothing is deleted in it.
 			low, err = -1, nil
@@ -152,7 +152,7 @@ func (r *reader) directory(p place) error {
 			// The run could read it, with the owner's rights to change that; here
 			// nobody touches the real tree.
 			blind = true
-			low, err = openBeneath(r.lower, p.path, lookupFlags)
+			low, err = linux.OpenBeneath(r.lower, p.path, lookupFlags)
 		}
 		if err != nil {
 			return r.failed("openat2", p.path, err)
@@ -510,7 +510,7 @@ func (all uppers) find(path string) (*upper, error) {
 
 // dir opens a directory so that it can be read and searched.
 func (u *upper) dir(path string) (int, error) {
-	fd, err := openBeneath(u.fd, path, dirFlags)
+	fd, err := linux.OpenBeneath(u.fd, path, dirFlags)
 	if err == nil {
 		n, err := statFD(fd)
 		if err != nil {
@@ -531,12 +531,12 @@ func (u *upper) dir(path string) (int, error) {
 			}
 		}
 	}
-	return openBeneath(u.fd, path, dirFlags)
+	return linux.OpenBeneath(u.fd, path, dirFlags)
 }
 
 // loosen gives the owner of a directory the rights to read and search it.
 func (u *upper) loosen(path string) error {
-	fd, err := openBeneath(u.fd, path, lookupFlags)
+	fd, err := linux.OpenBeneath(u.fd, path, lookupFlags)
 	if err != nil {
 		return err
 	}
@@ -545,7 +545,7 @@ func (u *upper) loosen(path string) error {
 	if err != nil || n.mode&0o500 == 0o500 {
 		return err
 	}
-	if err := unix.Chmod(procPath(fd), n.mode|0o700); err != nil {
+	if err := unix.Chmod(linux.FDPath(fd), n.mode|0o700); err != nil {
 		return err
 	}
 	u.loose[path] = n.mode
@@ -576,11 +576,11 @@ func (u *upper) file(dir int, name string) (fd int, done func(), err error) {
 	if n.typ != File {
 		return -1, nil, unix.ESTALE
 	}
-	if err := unix.Chmod(procPath(path), n.mode|0o600); err != nil {
+	if err := unix.Chmod(linux.FDPath(path), n.mode|0o600); err != nil {
 		return -1, nil, err
 	}
 	if fd, err = openFile(dir, name); err != nil {
-		_ = unix.Chmod(procPath(path), n.mode)
+		_ = unix.Chmod(linux.FDPath(path), n.mode)
 		return -1, nil, err
 	}
 	return fd, func() {
@@ -592,11 +592,11 @@ func (u *upper) file(dir int, name string) (fd int, done func(), err error) {
 // restore puts the modes back, the deepest first.
 func (u *upper) restore() {
 	for _, path := range slices.Backward(u.order) {
-		fd, err := openBeneath(u.fd, path, lookupFlags)
+		fd, err := linux.OpenBeneath(u.fd, path, lookupFlags)
 		if err != nil {
 			continue // what it was is in the record
 		}
-		_ = unix.Chmod(procPath(fd), u.loose[path])
+		_ = unix.Chmod(linux.FDPath(fd), u.loose[path])
 		_ = unix.Close(fd)
 	}
 	u.loose, u.order = map[string]uint32{}, nil
@@ -628,6 +628,6 @@ func xwhiteout(dir int, name string, n node) (bool, error) {
 		return false, err
 	}
 	defer unix.Close(fd)
-	_, err = unix.Getxattr(procPath(fd), "user.overlay.whiteout", nil)
+	_, err = unix.Getxattr(linux.FDPath(fd), "user.overlay.whiteout", nil)
 	return err == nil, nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // builtFile is the first name of a file that was built.
@@ -80,7 +82,7 @@ func (g *staging) build(s *move, dir int) error {
 	}
 	defer unix.Close(root)
 	s.New = n.ident()
-	in := &parent{open: func(path string) (int, error) { return openBeneath(root, path, dirFlags) }}
+	in := &parent{open: func(path string) (int, error) { return linux.OpenBeneath(root, path, dirFlags) }}
 	defer in.close()
 	for _, i := range s.members {
 		m := &g.run.m.Changes[i]
@@ -105,7 +107,7 @@ func (g *staging) finishDirs(s *move, dir int) error {
 	if g.entry(s).Type != Dir {
 		return nil
 	}
-	root, err := openBeneath(dir, s.Temp, dirFlags)
+	root, err := linux.OpenBeneath(dir, s.Temp, dirFlags)
 	if err != nil {
 		return err
 	}
@@ -128,7 +130,7 @@ func (g *staging) finishDirs(s *move, dir int) error {
 }
 
 func (g *staging) finishDir(root int, rel string, e *Entry) error {
-	fd, err := openBeneath(root, rel, dirFlags)
+	fd, err := linux.OpenBeneath(root, rel, dirFlags)
 	if err != nil {
 		return err
 	}
@@ -269,7 +271,7 @@ func (g *staging) finishObject(fd int, e *Entry, old *node) error {
 	if err := unix.Fchmod(fd, mode); err != nil {
 		return err
 	}
-	if err := unix.UtimesNanoAt(unix.AT_FDCWD, procPath(fd), times(e), 0); err != nil || g.objects > fewFiles {
+	if err := unix.UtimesNanoAt(unix.AT_FDCWD, linux.FDPath(fd), times(e), 0); err != nil || g.objects > fewFiles {
 		return err
 	}
 	return unix.Fsync(fd)
@@ -291,7 +293,7 @@ func (g *staging) linked(s *move, dir int, name, rel string, e *Entry) (n node, 
 	case built && rel == "" && s.content != "" && s.content != made.digest:
 		return n, false, nil // a mode that is forced on another content
 	case built:
-		fd, err = openBeneath(g.roots[made.tree], made.path, unix.O_PATH|unix.O_NOFOLLOW)
+		fd, err = linux.OpenBeneath(g.roots[made.tree], made.path, unix.O_PATH|unix.O_NOFOLLOW)
 	case e.Link == "" && len(g.run.m.linkedTo(e.first())) == 0:
 		return n, false, nil
 	case e.Kind == ModeOnly && e.given(s.was.mode, e.reowned(s.was.uid, s.was.gid)) != e.wanted():
@@ -301,7 +303,7 @@ func (g *staging) linked(s *move, dir int, name, rel string, e *Entry) (n node, 
 	}
 	if err == nil {
 		defer unix.Close(fd)
-		err = unix.Linkat(unix.AT_FDCWD, procPath(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
+		err = unix.Linkat(unix.AT_FDCWD, linux.FDPath(fd), dir, name, unix.AT_SYMLINK_FOLLOW)
 	}
 	switch err {
 	case nil:
@@ -346,7 +348,7 @@ func (a *applying) linkable(e *Entry, path, want string, mode *modeStep) (int, e
 		return -1, errNoLink
 	}
 	at, last := split(path)
-	in, err := openBeneath(a.roots[e.Tree], at, lookupFlags)
+	in, err := linux.OpenBeneath(a.roots[e.Tree], at, lookupFlags)
 	if err != nil {
 		return -1, errNoLink
 	}

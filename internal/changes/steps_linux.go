@@ -157,14 +157,14 @@ func (a *applying) set(s *modeStep, want func(n node) *attrs) error {
 		return nil
 	}
 	if to.Extend {
-		if err := unix.Chmod(procPath(fd), to.Mode|0o600); err != nil {
+		if err := unix.Chmod(linux.FDPath(fd), to.Mode|0o600); err != nil {
 			return err
 		}
 		if err := setXattrs(fd, to.Xattrs); err != nil {
 			return err
 		}
 	}
-	return unix.Chmod(procPath(fd), to.Mode)
+	return unix.Chmod(linux.FDPath(fd), to.Mode)
 }
 
 func (s *modeStep) before(node) *attrs { return s.Before }

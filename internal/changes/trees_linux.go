@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // trees are the real trees of a run or a journal, by their index, as far as they are open.
@@ -54,9 +56,9 @@ func (t *trees) parent(tree int, path string) (dir int, name string, err error) 
 	if t.roots[tree] < 0 {
 		return -1, name, unix.ENOENT
 	}
-	if t.dir, err = openBeneath(t.roots[tree], at, dirFlags); err == unix.EACCES {
+	if t.dir, err = linux.OpenBeneath(t.roots[tree], at, dirFlags); err == unix.EACCES {
 		// What is in it can be looked at; loosen opens it before anything is done.
-		t.dir, err = openBeneath(t.roots[tree], at, lookupFlags)
+		t.dir, err = linux.OpenBeneath(t.roots[tree], at, lookupFlags)
 	}
 	return t.dir, name, err
 }
@@ -75,7 +77,7 @@ func (t *trees) unknown(tree, root int, place, path string, known map[string]boo
 	for todo := []string{""}; len(todo) > 0; {
 		rel := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		fd, err := openBeneath(root, join2(place, rel), dirFlags)
+		fd, err := linux.OpenBeneath(root, join2(place, rel), dirFlags)
 		if err != nil {
 			return failed("openat2", t.full(tree, join2(path, rel)), err)
 		}
@@ -228,7 +230,7 @@ func (f *following) real(tree int, path string) string {
 		return ""
 	}
 	dir, name := split(path)
-	at, err := openBeneath(f.roots[tree], dir, lookupFlags)
+	at, err := linux.OpenBeneath(f.roots[tree], dir, lookupFlags)
 	if err != nil {
 		return ""
 	}

@@ -38,7 +38,7 @@ func (kernel) Resolve(name string) (File, error) {
 		return File{}, err
 	}
 	if canonical == "" {
-		if canonical, err = readlink("/proc/self/fd/" + strconv.Itoa(fd)); err != nil {
+		if canonical, err = readlink(linux.FDPath(fd)); err != nil {
 			return File{}, &fs.PathError{Op: "readlink", Path: "/proc/self/fd", Err: err}
 		}
 		if !path.IsAbs(canonical) || strings.HasSuffix(canonical, " (deleted)") && !same(canonical, &st) {
@@ -193,7 +193,7 @@ func (kernel) Inspect(name string) (Inode, error) {
 // aclOf is one of a file; nil is none.
 func aclOf(fd int, name string) ([]byte, error) {
 	var b [1 << 10]byte
-	size, err := unix.Getxattr(procPath(fd), name, b[:])
+	size, err := unix.Getxattr(linux.FDPath(fd), name, b[:])
 	switch {
 	case err == nil:
 		return append([]byte(nil), b[:size]...), nil
@@ -202,8 +202,6 @@ func aclOf(fd int, name string) ([]byte, error) {
 	}
 	return nil, nil
 }
-
-func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 // ReadDir gives names with their types straight from getdents64, unsorted:
 // os.ReadDir takes twice as long, and this is paid at every start.

@@ -1,8 +1,6 @@
 package output
 
 import (
-	"strconv"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/internal/linux"
@@ -75,7 +73,7 @@ func (d *dest) unblock(flags, mode, chunk int) {
 
 // reopen gives a new file description of the very file behind fd.
 func reopen(fd, mode int) (int, error) {
-	own, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), mode|unix.O_CLOEXEC, 0)
+	own, err := unix.Open(linux.FDPath(fd), mode|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/confine-run/confine/child/internal/fault"
 	"github.com/confine-run/confine/internal/handoff"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // beneath lays what the private root has at a place over a tree of the caller's, with a
@@ -41,7 +42,7 @@ func (b *Builder) beneath(m *handoff.Mount) error {
 	var fd int
 	err = asStranger(b.box, b.renew, func() (err error) {
 		fd, err = newFS("overlay", unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
-			"lowerdir", fdPath(over)+":"+fdPath(lower), "userxattr", "")
+			"lowerdir", linux.FDPath(over)+":"+linux.FDPath(lower), "userxattr", "")
 		return err
 	})
 	if err != nil {
@@ -155,7 +156,7 @@ func fitsBeneath(tree int, rel string, e *handoff.Mount) (kind uint32, fits bool
 // who mounted it has removed or replaced the file: the kernel mounts nothing on that (ENOENT).
 func unlinked(fd int) bool {
 	var text [unix.PathMax]byte
-	n, err := unix.Readlink(fdPath(fd), text[:])
+	n, err := unix.Readlink(linux.FDPath(fd), text[:])
 	return err != nil || strings.HasSuffix(string(text[:n]), " (deleted)")
 }
 

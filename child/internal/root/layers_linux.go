@@ -207,7 +207,7 @@ func (b *layers) try() string {
 		return "mkdir"
 	}
 	defer unix.Close(part)
-	if _, err := unix.Getxattr(fdPath(part), "user.overlay.opaque", nil); err != unix.ENODATA {
+	if _, err := unix.Getxattr(linux.FDPath(part), "user.overlay.opaque", nil); err != unix.ENODATA {
 		return "getxattr"
 	}
 	fd, err := b.newOverlay([]int{part}, 0o700, &b.scratch)

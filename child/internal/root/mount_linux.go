@@ -247,7 +247,7 @@ func (b *Builder) overlay(m *handoff.Mount) error {
 // notes that a directory hides the one below it. Without, which is a tmpfs before
 // Linux 6.6, removing a directory of the tree gives EIO.
 func (b *Builder) opaque(part string) error {
-	_, err := unix.Getxattr(fdPath(b.scratch.fd)+"/"+part, "user.overlay.opaque", nil)
+	_, err := unix.Getxattr(linux.FDPath(b.scratch.fd)+"/"+part, "user.overlay.opaque", nil)
 	if err == unix.ENODATA {
 		return nil
 	}
@@ -295,18 +295,16 @@ func (b *Builder) newOverlay(lowers []int, mode uint32, in *scratch) (fd int, er
 		return -1, err
 	}
 	defer unix.Close(work)
-	options := []string{"lowerdir", fdPath(lowers[0])}
+	options := []string{"lowerdir", linux.FDPath(lowers[0])}
 	if len(lowers) > 1 { // one at a time, since Linux 6.5: one text takes no more than 255 bytes
 		options = options[:0]
 		for _, lower := range lowers {
-			options = append(options, "lowerdir+", fdPath(lower))
+			options = append(options, "lowerdir+", linux.FDPath(lower))
 		}
 	}
 	// By descriptor: no name is resolved twice, and no ":" or "," in one matters.
 	fd, err = newFS("overlay", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
-		append(options, "upperdir", fdPath(upper), "workdir", fdPath(work), "userxattr", "")...)
+		append(options, "upperdir", linux.FDPath(upper), "workdir", linux.FDPath(work), "userxattr", "")...)
 	b.layers.stood = b.layers.stood || err == nil
 	return fd, err
 }
-
-func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

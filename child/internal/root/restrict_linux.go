@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/confine-run/confine/child/internal/fault"
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // restrict sets mount attributes, of a whole tree at once where the kernel can
@@ -101,5 +102,5 @@ func remount(fd, attr int) error {
 			flags |= f.ms
 		}
 	}
-	return unix.Mount("", fdPath(fd), "", flags, "")
+	return unix.Mount("", linux.FDPath(fd), "", flags, "")
 }

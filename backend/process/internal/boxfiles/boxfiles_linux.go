@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -158,7 +157,7 @@ func told(fd int) error {
 func (f Files) asUser(do func() error) error { return linux.AsUser(f.UID, f.GID, do) }
 
 // link names an open file, so that it is opened once more, changed or watched itself, whatever has its name by now.
-func link(fd *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(fd.Fd())) }
+func link(fd *os.File) string { return linux.FDPath(int(fd.Fd())) }
 
 // regular opens a regular file that is there, and nothing else, not for a moment.
 func (f Files) regular(op, name string, flags int) (*os.File, error) {

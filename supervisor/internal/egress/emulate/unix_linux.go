@@ -91,7 +91,7 @@ func (s *Calls) unixTarget(c *caller, k *socket, sockaddr []byte) (to []byte, do
 		_ = unix.Close(fd)
 		return nil, nil, errno
 	}
-	to = append([]byte{unix.AF_UNIX, 0}, "/proc/self/fd/"+strconv.Itoa(fd)+"\x00"...)
+	to = append([]byte{unix.AF_UNIX, 0}, linux.FDPath(fd)+"\x00"...)
 	return to, func() { _ = unix.Close(fd) }, 0
 }
 
