@@ -284,11 +284,7 @@ const patience = 2000 // ms
 // linger waits until the outside has read what there is to be read.
 func linger() {
 	fds := []unix.PollFd{{Fd: sock, Events: unix.POLLRDHUP}}
-	for {
-		if _, err := unix.Poll(fds, patience); err != unix.EINTR {
-			return
-		}
-	}
+	_, _ = linux.Again(func() (int, error) { return unix.Poll(fds, patience) })
 }
 
 // killRest ends whatever the target left, and reaps it so that its usage counts.

@@ -309,11 +309,7 @@ func (c *process) shoot() {
 
 // reap waits for the child itself.
 func (c *process) reap() {
-	for {
-		if _, err := unix.Wait4(c.pid, nil, 0, nil); err != unix.EINTR {
-			break
-		}
-	}
+	_, _ = linux.Again(func() (int, error) { return unix.Wait4(c.pid, nil, 0, nil) })
 	if c.pidfd >= 0 {
 		_ = unix.Close(c.pidfd)
 	}

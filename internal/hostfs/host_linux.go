@@ -135,10 +135,7 @@ func (kernel) ReadFile(name string, limit int) (string, error) {
 		if got == len(buf) {
 			buf = append(buf, make([]byte, min(len(buf), limit+1-got))...)
 		}
-		n, err := unix.Read(fd, buf[got:])
-		if err == unix.EINTR {
-			continue
-		}
+		n, err := linux.Again(func() (int, error) { return unix.Read(fd, buf[got:]) })
 		if err != nil {
 			return "", err
 		}

@@ -24,6 +24,14 @@ func OpenBeneath(dir int, path string, flags int) (int, error) {
 	return Openat2(dir, path, &how)
 }
 
+// Again makes a call again for as long as signals interrupt it.
+func Again(call func() (int, error)) (n int, err error) {
+	for err = unix.EINTR; err == unix.EINTR; {
+		n, err = call()
+	}
+	return n, err
+}
+
 // FDPath is a name of what an open descriptor stands for, also where that is O_PATH and a system call takes none.
 func FDPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 

@@ -70,10 +70,7 @@ func (b *Blocks) fill() error {
 	want := b.buf[:min(int64(len(b.buf)), b.end-b.off, b.size-b.off)]
 	n := 0
 	for n < len(want) {
-		m, err := unix.Pread(b.fd, want[n:], b.off+int64(n))
-		if err == unix.EINTR {
-			continue
-		}
+		m, err := Again(func() (int, error) { return unix.Pread(b.fd, want[n:], b.off+int64(n)) })
 		if err != nil {
 			return err
 		}

@@ -21,10 +21,7 @@ type Dirent struct {
 func Dirents(fd int, buf []byte) iter.Seq2[Dirent, error] {
 	return func(yield func(Dirent, error) bool) {
 		for {
-			n, err := unix.Getdents(fd, buf)
-			if err == unix.EINTR {
-				continue
-			}
+			n, err := Again(func() (int, error) { return unix.Getdents(fd, buf) })
 			if err != nil {
 				yield(Dirent{}, err)
 			}

@@ -337,10 +337,6 @@ func (f *First) Take() (pid, pidfd, sock, told int) {
 // FirstBegun waits until the process has executed the program, or says that it has not.
 func FirstBegun(told int) (ok bool) {
 	defer unix.Close(told)
-	for {
-		n, err := unix.Read(told, make([]byte, 1))
-		if err != unix.EINTR {
-			return n == 0 && err == nil
-		}
-	}
+	n, err := Again(func() (int, error) { return unix.Read(told, make([]byte, 1)) })
+	return n == 0 && err == nil
 }

@@ -118,11 +118,7 @@ func forkerMain(f *forker) {
 func (w *Forking) Wait() (pid, pidfd int, err error) {
 	f := w.f
 	var word [8]byte
-	for {
-		if _, err := unix.Read(f.done, word[:]); err != unix.EINTR {
-			break
-		}
-	}
+	_, _ = Again(func() (int, error) { return unix.Read(f.done, word[:]) })
 	fork, calls, pid, errno := f.fork, f.calls, f.pid, f.errno
 	f.fork, f.calls = nil, nil
 	theForker.Unlock()

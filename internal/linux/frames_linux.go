@@ -20,10 +20,9 @@ func SendFrame(sock int, frame []byte, fds ...int) error {
 		oob = unix.UnixRights(fds...)
 	}
 	for len(head)+len(frame) > 0 {
-		n, err := unix.SendmsgBuffers(sock, [][]byte{head, frame}, oob, nil, unix.MSG_NOSIGNAL)
-		if err == unix.EINTR {
-			continue
-		}
+		n, err := Again(func() (int, error) {
+			return unix.SendmsgBuffers(sock, [][]byte{head, frame}, oob, nil, unix.MSG_NOSIGNAL)
+		})
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 const (
@@ -93,12 +95,7 @@ func closeFD(fd *int) {
 }
 
 func openAt(dir int, name string, flags int) (int, error) {
-	for {
-		fd, err := unix.Openat(dir, name, flags, 0)
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
+	return linux.Again(func() (int, error) { return unix.Openat(dir, name, flags, 0) })
 }
 
 // file is a short file in the directory: what one read into buf gives.
@@ -124,10 +121,7 @@ func readWhole(name string) (string, error) {
 		if cap(text)-len(text) < 4096 {
 			text = append(text, make([]byte, 8192)...)[:len(text)]
 		}
-		n, err := unix.Read(fd, text[len(text):cap(text)])
-		if err == unix.EINTR {
-			continue
-		}
+		n, err := linux.Again(func() (int, error) { return unix.Read(fd, text[len(text):cap(text)]) })
 		if err != nil {
 			return "", err
 		}
@@ -140,16 +134,11 @@ func readWhole(name string) (string, error) {
 
 // readStart reads a descriptor from its beginning.
 func readStart(fd int, buf []byte) ([]byte, error) {
-	for {
-		n, err := unix.Pread(fd, buf, 0)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		return buf[:n], nil
+	n, err := linux.Again(func() (int, error) { return unix.Pread(fd, buf, 0) })
+	if err != nil {
+		return nil, err
 	}
+	return buf[:n], nil
 }
 
 // write writes a file in the directory.
@@ -159,12 +148,8 @@ func (d *dir) write(name, text string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	for {
-		_, err := unix.Write(fd, []byte(text))
-		if err != unix.EINTR {
-			return err
-		}
-	}
+	_, err = linux.Again(func() (int, error) { return unix.Write(fd, []byte(text)) })
+	return err
 }
 
 // set sets a limit.

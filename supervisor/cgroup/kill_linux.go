@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // patience bounds Remove.
@@ -142,10 +144,7 @@ func (d *dir) processes() (pids []int, err error) {
 	var text []byte
 	buf := make([]byte, 4096)
 	for {
-		n, err := unix.Read(fd, buf)
-		if err == unix.EINTR {
-			continue
-		}
+		n, err := linux.Again(func() (int, error) { return unix.Read(fd, buf) })
 		if err != nil && err != unix.ENODEV {
 			return nil, failed("", "read", path.Join(d.path, "cgroup.procs"), err)
 		}

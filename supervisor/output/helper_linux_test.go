@@ -126,14 +126,8 @@ func tempFile(t testing.TB, content []byte) string {
 
 func pollOne(fd int, events int16, d time.Duration) int16 {
 	set := []unix.PollFd{{Fd: int32(fd), Events: events}}
-	for {
-		n, err := unix.Poll(set, int(d/time.Millisecond))
-		if err == unix.EINTR {
-			continue
-		}
-		if n == 0 {
-			return 0
-		}
-		return set[0].Revents
+	if n, _ := linux.Again(func() (int, error) { return unix.Poll(set, int(d/time.Millisecond)) }); n == 0 {
+		return 0
 	}
+	return set[0].Revents
 }

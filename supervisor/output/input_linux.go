@@ -207,10 +207,7 @@ func (in *Input) read() (int, error) {
 
 func (in *Input) flush() {
 	for len(in.pend) > 0 {
-		n, err := unix.Write(in.dst, in.pend)
-		if err == unix.EINTR {
-			continue
-		}
+		n, err := linux.Again(func() (int, error) { return unix.Write(in.dst, in.pend) })
 		if err == unix.EAGAIN {
 			return
 		}

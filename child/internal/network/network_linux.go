@@ -187,10 +187,7 @@ func (s *setup) serveDials() error {
 	go func() {
 		var b [1]byte
 		for {
-			n, err := unix.Read(pair[0], b[:])
-			if err == unix.EINTR {
-				continue
-			}
+			n, err := linux.Again(func() (int, error) { return unix.Read(pair[0], b[:]) })
 			if err != nil || n == 0 {
 				return // nobody will ask any more
 			}

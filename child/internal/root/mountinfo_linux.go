@@ -30,10 +30,7 @@ func mountTable() ([]mountEntry, error) {
 		if len(text) == cap(text) {
 			text = append(text, 0)[:len(text)]
 		}
-		n, err := unix.Read(fd, text[len(text):cap(text)])
-		if err == unix.EINTR {
-			continue
-		}
+		n, err := linux.Again(func() (int, error) { return unix.Read(fd, text[len(text):cap(text)]) })
 		if err != nil {
 			return nil, fault.Of("read", "/proc/self/mountinfo", err)
 		}

@@ -64,12 +64,7 @@ func (r *reader) file(pid int32, name string) ([]byte, error) {
 // readOnce reads what there is room for, and closes the file.
 func readOnce(fd int, b []byte) (int, error) {
 	defer unix.Close(fd)
-	for {
-		n, err := unix.Read(fd, b)
-		if err != unix.EINTR {
-			return n, err
-		}
-	}
+	return linux.Again(func() (int, error) { return unix.Read(fd, b) })
 }
 
 func (r *reader) all(fd int) ([]byte, error) {
@@ -77,10 +72,7 @@ func (r *reader) all(fd int) ([]byte, error) {
 		if n == len(r.buf) {
 			r.buf = append(r.buf, make([]byte, len(r.buf)+bufSize)...)
 		}
-		got, err := unix.Read(fd, r.buf[n:])
-		if err == unix.EINTR {
-			continue
-		}
+		got, err := linux.Again(func() (int, error) { return unix.Read(fd, r.buf[n:]) })
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/confine-run/confine/internal/linux"
 )
 
 // ipcTables are handoff.IPCTables of the run's own IPC namespace. What they show is memory
@@ -43,10 +45,7 @@ func (t *ipcTables) read(fd int) []byte {
 		if n == len(t.buf) {
 			t.buf = append(t.buf, make([]byte, len(t.buf)+4096)...)
 		}
-		got, err := unix.Pread(fd, t.buf[n:], int64(n))
-		if err == unix.EINTR {
-			continue
-		}
+		got, err := linux.Again(func() (int, error) { return unix.Pread(fd, t.buf[n:], int64(n)) })
 		if err != nil || got <= 0 {
 			return t.buf[:n]
 		}

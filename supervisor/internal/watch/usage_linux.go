@@ -146,12 +146,8 @@ func (a *Asks) UsedBy(inside, pidfd int) (Now, error) {
 
 // ended says whether a process has, or that can't be told.
 func ended(pidfd int) bool {
-	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
-		if err != unix.EINTR {
-			return n != 0 || err != nil
-		}
-	}
+	n, err := linux.Again(func() (int, error) { return unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0) })
+	return n != 0 || err != nil
 }
 
 // Orphaned says whether somebody is there who was born then or later, has lost his parent, and is none of those who are known. born
