@@ -2,11 +2,9 @@ package integration
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -28,18 +26,14 @@ func TestDirsThatAreExchangedStayBelowTheCeiling(t *testing.T) {
 	needs(t, "userns")
 	p := placeOf(t)
 	must.Do(t, copyProgram(filepath.Join(scene.programs, "confine-server"), p.program("confine-server")))
-	must := func(err error) {
-		t.Helper()
-		must.Do(t, err)
-	}
 	ceiling, srv, secret := filepath.Join(p.own, "ceiling.toml"), filepath.Join(p.work, "srv"), filepath.Join(p.work, "secret")
 	dir, link := filepath.Join(srv, "work", "x"), filepath.Join(srv, "work", "y")
-	must(os.WriteFile(ceiling, []byte("[sandbox]\nprofile = 'standard'\nworkdir = 'rw'\nfilesystem.allow_write = ['"+filepath.Join(srv, "work")+"']\n"), 0o644))
-	must(os.MkdirAll(filepath.Join(dir, "in"), 0o755))
-	must(os.MkdirAll(filepath.Join(secret, "in"), 0o755))
-	must(os.WriteFile(filepath.Join(secret, "key"), []byte("SECRET"), 0o644))
-	must(os.WriteFile(filepath.Join(secret, "in", "key"), []byte("SECRET"), 0o644))
-	must(os.Symlink(secret, link))
+	must.Do(t, os.WriteFile(ceiling, []byte("[sandbox]\nprofile = 'standard'\nworkdir = 'rw'\nfilesystem.allow_write = ['"+filepath.Join(srv, "work")+"']\n"), 0o644))
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "in"), 0o755))
+	must.Do(t, os.MkdirAll(filepath.Join(secret, "in"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(secret, "key"), []byte("SECRET"), 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(secret, "in", "key"), []byte("SECRET"), 0o644))
+	must.Do(t, os.Symlink(secret, link))
 
 	var exchanged atomic.Int64
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -65,14 +59,12 @@ func TestDirsThatAreExchangedStayBelowTheCeiling(t *testing.T) {
 		socket := filepath.Join(p.own, "s")
 		cmd := p.command(t.Context(), "confine", append([]string{"serve", "--listen", "unix:" + socket}, args...)...)
 		cmd.Dir = srv
-		must(cmd.Start())
+		must.Do(t, cmd.Start())
 		defer func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() }()
 		own, err := os.Open(p.own) // whose name can be too long for a socket
-		must(err)
+		must.Do(t, err)
 		defer own.Close()
-		client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/s", own.Fd()))
-		}}}
+		client := &http.Client{Transport: &http.Transport{DialContext: dialing(fmt.Sprintf("/proc/self/fd/%d/s", own.Fd()))}}
 		begun := time.Now()
 		for i := 0; time.Since(begun) < 2*time.Minute && !enough(shown, ran, refused); i++ {
 			name := []string{dir, dir + "/in"}[i%2]
@@ -85,15 +77,15 @@ func TestDirsThatAreExchangedStayBelowTheCeiling(t *testing.T) {
 				doc["policy"] = policy
 			}
 			body, err := json.Marshal(doc)
-			must(err)
+			must.Do(t, err)
 			answer, err := client.Post("http://c/v1/runs", "application/json", bytes.NewReader(body))
 			if err != nil {
 				time.Sleep(10 * time.Millisecond) // it isn't there yet
 				continue
 			}
 			text, err := io.ReadAll(answer.Body)
-			must(err)
-			must(answer.Body.Close())
+			must.Do(t, err)
+			must.Do(t, answer.Body.Close())
 			switch {
 			case strings.Contains(string(text), "SECRET"):
 				shown++

@@ -149,10 +149,10 @@ const patience = 10 * time.Second
 
 // stays is what is still left after that.
 func (s *stock) stays() (left []string) {
-	left = s.left()
-	for end := time.Now().Add(patience); len(left) > 0 && time.Now().Before(end); left = s.left() {
-		time.Sleep(5 * time.Millisecond)
-	}
+	must.Within(patience, func() bool {
+		left = s.left()
+		return len(left) == 0
+	})
 	return left
 }
 

@@ -77,17 +77,20 @@ func cmdWorld(ts *testscript.TestScript, neg bool, args []string) {
 // run gives the exit code as a shell would.
 func run(ts *testscript.TestScript, argv []string) int {
 	err := ts.Exec(argv[0], argv[1:]...)
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	} else if err != nil {
 		ts.Fatalf("%s: %v", argv[0], err)
 	}
-	if exit == nil {
-		return 0
+	return 0
+}
+
+// broken is what else went wrong with a command than how it exited.
+func broken(err error) error {
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
+		return nil
 	}
-	if code := exit.ExitCode(); code >= 0 {
-		return code
-	}
-	return -1
+	return err
 }
 
 // exitRefused is attempt's own word for "the kernel said no".

@@ -29,8 +29,7 @@ func TestAHundredThousandDenialsAreCounted(t *testing.T) {
 	p := placeOf(t)
 	cmd := p.deniedOften(t, "100000")
 	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitRefused {
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitRefused {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	text, err := os.ReadFile(p.own + "/report.json")

@@ -173,21 +173,17 @@ func busyboxImage(t *testing.T) string {
 	must.Do(t, err)
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	must := func(t *testing.T, err error) {
-		t.Helper()
-		must.Do(t, err)
-	}
 	for _, dir := range []string{"bin/", "usr/", "tmp/", "etc/"} {
-		must(t, w.WriteHeader(&tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: 0o755}))
+		must.Do(t, w.WriteHeader(&tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: 0o755}))
 	}
-	must(t, w.WriteHeader(&tar.Header{Name: "bin/busybox", Mode: 0o755, Size: int64(len(program))}))
+	must.Do(t, w.WriteHeader(&tar.Header{Name: "bin/busybox", Mode: 0o755, Size: int64(len(program))}))
 	if _, err := w.Write(program); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"sh", "cat", "touch", "tail", "grep", "ls", "wc"} {
-		must(t, w.WriteHeader(&tar.Header{Name: "bin/" + name, Typeflag: tar.TypeSymlink, Linkname: "busybox"}))
+		must.Do(t, w.WriteHeader(&tar.Header{Name: "bin/" + name, Typeflag: tar.TypeSymlink, Linkname: "busybox"}))
 	}
-	must(t, w.Close())
+	must.Do(t, w.Close())
 	const image = "localhost/confine-tests-migration:1"
 	cmd := exec.Command("podman", "import", "-q", "-", image)
 	cmd.Stdin = &b

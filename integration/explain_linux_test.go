@@ -186,10 +186,7 @@ func (p *policyOf) command(t *testing.T, stdin io.Reader, args ...string) (out [
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
+	must.Do(t, broken(err))
 	if rc = cmd.ProcessState.ExitCode(); rc > 0 && testing.Verbose() {
 		t.Logf("%d: %s", rc, errs.Bytes())
 	}

@@ -36,12 +36,8 @@ func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 func newTree(t *testing.T, r *rand.Rand, root string) *tree {
 	t.Helper()
 	tr := &tree{t: t, r: r, root: root}
-	must := func(err error) {
-		t.Helper()
-		must.Do(t, err)
-	}
-	must(os.MkdirAll(filepath.Join(root, "..", "home"), 0o755))
-	must(os.MkdirAll(root, 0o755))
+	must.Do(t, os.MkdirAll(filepath.Join(root, "..", "home"), 0o755))
+	must.Do(t, os.MkdirAll(root, 0o755))
 	tr.dirs = []string{root}
 	for range 4 + r.IntN(5) {
 		dir := filepath.Join(pick(r, tr.dirs), pick(r, treeNames))
@@ -54,8 +50,8 @@ func newTree(t *testing.T, r *rand.Rand, root string) *tree {
 		f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err == nil {
 			_, err = f.WriteString("no program\n")
-			must(err)
-			must(f.Close())
+			must.Do(t, err)
+			must.Do(t, f.Close())
 			tr.paths = append(tr.paths, file)
 		}
 	}
@@ -71,13 +67,13 @@ func newTree(t *testing.T, r *rand.Rand, root string) *tree {
 			tr.paths = append(tr.paths, at)
 		}
 	}
-	tr.modes(must)
+	tr.modes()
 	tr.acls()
 	return tr
 }
 
 // modes closes some of it. What lies deeper comes first, since afterwards it may be out of reach.
-func (tr *tree) modes(must func(error)) {
+func (tr *tree) modes() {
 	for i := len(tr.paths) - 1; i >= 0; i-- {
 		p := tr.paths[i]
 		st, err := os.Lstat(p)
@@ -85,15 +81,14 @@ func (tr *tree) modes(must func(error)) {
 			continue
 		}
 		if os.Geteuid() == 0 && tr.r.IntN(3) == 0 {
-			must(os.Lchown(p, pick(tr.r, []int{0, 12345}), pick(tr.r, []int{0, 12345})))
+			must.Do(tr.t, os.Lchown(p, pick(tr.r, []int{0, 12345}), pick(tr.r, []int{0, 12345})))
 		}
 		if st.IsDir() {
-			defer must(nil)
 			tr.t.Cleanup(func() { _ = os.Chmod(p, 0o755) })
 			defer func(mode uint32) { _ = unix.Chmod(p, mode) }(pick(tr.r, dirModes))
 			continue
 		}
-		must(unix.Chmod(p, pick(tr.r, fileModes)))
+		must.Do(tr.t, unix.Chmod(p, pick(tr.r, fileModes)))
 	}
 }
 

@@ -3,12 +3,10 @@ package integration
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -192,8 +190,7 @@ func (f *faults) run(bad fault) map[int]int {
 func (f *faults) judge(bad fault, err error, out []byte, errs string) {
 	f.Helper()
 	text, _ := os.ReadFile(f.report())
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err := broken(err); err != nil {
 		f.Fatalf("%v: %v", bad, err)
 	}
 	wrong := func(format string, args ...any) {
@@ -206,7 +203,7 @@ func (f *faults) judge(bad fault, err error, out []byte, errs string) {
 	var r status.Report
 	if json.Unmarshal(text, &r) != nil {
 		// Then it must be seen that nothing was told.
-		if exit == nil || errs == "" && bad.call != "write" || r.Status != "" {
+		if err == nil || errs == "" && bad.call != "write" || r.Status != "" {
 			wrong("%v, and no report", err)
 		}
 	}
@@ -243,11 +240,11 @@ func (f *faults) judge(bad fault, err error, out []byte, errs string) {
 			}
 		}
 	case status.InternalError:
-		if r.SetupError == nil || r.SetupError.Error == "" || exit == nil {
+		if r.SetupError == nil || r.SetupError.Error == "" || err == nil {
 			wrong("%v, %+v", err, r.SetupError)
 		}
 	case status.ExecFailed:
-		if ran || exit == nil {
+		if ran || err == nil {
 			wrong("%v", err)
 		}
 	default:

@@ -40,18 +40,14 @@ func newOCIScene(t *testing.T) *ociScene {
 	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := &ociScene{dir: dir, rootfs: filepath.Join(dir, "rootfs"), runtime: filepath.Join(dir, "confine-oci")}
-	must := func(err error) {
-		t.Helper()
-		must.Do(t, err)
-	}
 	for _, d := range []string{"bin", "tmp", "etc", "proc", "dev", "sys", "run"} {
-		must(os.MkdirAll(filepath.Join(s.rootfs, d), 0o755))
+		must.Do(t, os.MkdirAll(filepath.Join(s.rootfs, d), 0o755))
 	}
-	must(copyProgram(busybox, filepath.Join(s.rootfs, "bin/busybox")))
+	must.Do(t, copyProgram(busybox, filepath.Join(s.rootfs, "bin/busybox")))
 	for _, name := range []string{"sh", "cat", "ls", "id", "sleep", "hostname", "stty", "mount", "head", "grep", "ip"} {
-		must(os.Symlink("busybox", filepath.Join(s.rootfs, "bin", name)))
+		must.Do(t, os.Symlink("busybox", filepath.Join(s.rootfs, "bin", name)))
 	}
-	must(os.Symlink(filepath.Join(scene.programs, "confine-server"), s.runtime))
+	must.Do(t, os.Symlink(filepath.Join(scene.programs, "confine-server"), s.runtime))
 	return s
 }
 
@@ -95,10 +91,7 @@ func (s *ociScene) command(t *testing.T, stdin string, argv ...string) (out stri
 	must.Do(t, err)
 	defer said.Close()
 	cmd.Stdout, cmd.Stderr = said, said
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
+	must.Do(t, broken(cmd.Run()))
 	text, err := os.ReadFile(said.Name())
 	must.Do(t, err)
 	return string(text), cmd.ProcessState.ExitCode()
@@ -345,13 +338,11 @@ func TestOCILifecycle(t *testing.T) {
 		t.Error(status)
 	}
 	must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if now, _ := s.state(t, "c"); now == "stopped" && syscall.Kill(pids[0], 0) != nil && syscall.Kill(pids[1], 0) != nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("something survived the supervisor")
-		}
+	if !must.Within(10*time.Second, func() bool {
+		now, _ := s.state(t, "c")
+		return now == "stopped" && syscall.Kill(pids[0], 0) != nil && syscall.Kill(pids[1], 0) != nil
+	}) {
+		t.Fatal("something survived the supervisor")
 	}
 	if out, code := s.oci(t, "kill", "c", "KILL"); code != 1 || !strings.Contains(out, "not running") {
 		t.Error("kill of one that has stopped:", code, out)
@@ -478,13 +469,8 @@ func TestOCIContainerd(t *testing.T) {
 		_ = daemon.Process.Signal(syscall.SIGTERM)
 		_ = daemon.Wait()
 	})
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if _, code := ctr("version"); code == 0 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("containerd doesn't answer")
-		}
+	if !must.Within(20*time.Second, func() bool { _, code := ctr("version"); return code == 0 }) {
+		t.Fatal("containerd doesn't answer")
 	}
 	if out, code := s.command(t, "", "containerd", "--config", s.dir+"/config.toml", "config", "dump"); code != 0 || !strings.Contains(out, `BinaryName = "`+s.runtime+`"`) {
 		t.Errorf("the example is not as containerd reads it: %d\n%s", code, out)

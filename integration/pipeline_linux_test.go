@@ -212,11 +212,8 @@ func TestSuspendKeyStopsWhatIsInside(t *testing.T) {
 				s.suspend()
 				stopped(t, pid)
 				s.keys("fg\n")
-				for stat := "T"; stat == "T"; time.Sleep(5 * time.Millisecond) {
-					b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-					if _, rest, ok := strings.Cut(string(b), ") "); ok {
-						stat = rest[:1]
-					}
+				if !must.Within(20*time.Second, func() bool { now := states(pid); return len(now) > 0 && !strings.HasSuffix(now[0], " T") }) {
+					t.Fatal("it stays stopped")
 				}
 				s.keys("\x03")
 				s.atPrompt()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -195,8 +194,7 @@ func (f *assault) session(ctx context.Context, args ...string) (string, error) {
 	cmd := f.command(ctx, "confine", append([]string{"session"}, args...)...)
 	cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+f.runtime)
 	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = fmt.Errorf("session %s: %w: %s", args[0], err, exit.Stderr)
 	}
 	return strings.TrimSpace(string(out)), err
@@ -246,9 +244,7 @@ type served struct {
 func (s *served) started() (*http.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", s.socket)
-	}}}
+	client := &http.Client{Transport: &http.Transport{DialContext: dialing(s.socket)}}
 	if s.cmd != nil {
 		return client, nil
 	}

@@ -1,12 +1,11 @@
 package integration
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,11 +80,8 @@ func (s *screen) see(word string) { s.t.Helper(); s.seeTimes(word, 1) }
 
 func (s *screen) seeTimes(word string, n int) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); strings.Count(s.shown(), word) < n; {
-		if time.Now().After(end) {
-			s.t.Fatalf("no %q on the terminal:\n%s", word, s.shown())
-		}
-		time.Sleep(5 * time.Millisecond)
+	if !must.Within(20*time.Second, func() bool { return strings.Count(s.shown(), word) >= n }) {
+		s.t.Fatalf("no %q on the terminal:\n%s", word, s.shown())
 	}
 }
 
@@ -103,10 +99,7 @@ func (s *screen) ended() int {
 	go func() { done <- s.cmd.Wait() }()
 	select {
 	case err := <-done:
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, broken(err))
 		return s.cmd.ProcessState.ExitCode()
 	case <-time.After(20 * time.Second):
 		s.t.Fatalf("it did not end:\n%s", s.shown())
@@ -177,65 +170,60 @@ func (s *screen) leave() {
 }
 
 // childOf waits for a process whose parent is pid, and that is called name.
-func childOf(t *testing.T, pid int, name string) int {
+func childOf(t *testing.T, pid int, name string) (child int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-		for _, word := range strings.Fields(string(b)) {
+	if !must.Within(20*time.Second, func() bool {
+		for _, word := range children(strconv.Itoa(pid)) {
 			if comm, _ := os.ReadFile("/proc/" + word + "/comm"); string(comm) == name+"\n" {
-				child, _ := strconv.Atoi(word)
-				return child
+				child, _ = strconv.Atoi(word)
 			}
 		}
+		return child > 0
+	}) {
+		t.Fatalf("no %s below %d", name, pid)
 	}
-	t.Fatalf("no %s below %d", name, pid)
-	return 0
+	return child
+}
+
+// children are whom the threads of a process have started.
+func children(pid string) (pids []string) {
+	threads, _ := filepath.Glob("/proc/" + pid + "/task/*/children")
+	for _, thread := range threads {
+		b, _ := os.ReadFile(thread)
+		pids = append(pids, strings.Fields(string(b))...)
+	}
+	return pids
+}
+
+// states are the names and the states of a process, and of all below it, in the words of /proc/PID/stat.
+func states(pid int) (all []string) {
+	for below := []string{strconv.Itoa(pid)}; len(below) > 0; below = append(below[1:], children(below[0])...) {
+		stat, _ := os.ReadFile("/proc/" + below[0] + "/stat")
+		if _, rest, ok := strings.Cut(string(stat), " ("); ok {
+			name, rest, _ := strings.Cut(rest, ") ")
+			all = append(all, name+" "+rest[:1])
+		}
+	}
+	return all
 }
 
 // asleep waits until a process below pid that is called name waits for something itself.
 func asleep(t *testing.T, pid int, name string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		for below := []string{strconv.Itoa(pid)}; len(below) > 0; {
-			stat, _ := os.ReadFile("/proc/" + below[0] + "/stat")
-			if strings.Contains(string(stat), " ("+name+") S ") {
-				return
-			}
-			threads, _ := filepath.Glob("/proc/" + below[0] + "/task/*/children")
-			below = below[1:]
-			for _, thread := range threads {
-				children, _ := os.ReadFile(thread)
-				below = append(below, strings.Fields(string(children))...)
-			}
-		}
+	if !must.Within(20*time.Second, func() bool { return slices.Contains(states(pid), name+" S") }) {
+		t.Fatalf("no %s below %d waits", name, pid)
 	}
-	t.Fatalf("no %s below %d waits", name, pid)
 }
 
 // stopped waits until all that a process has started, and what those have, is stopped.
 func stopped(t *testing.T, pid int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		states, below := "", []string{strconv.Itoa(pid)}
-		for len(below) > 0 {
-			var b []byte
-			threads, _ := filepath.Glob("/proc/" + below[0] + "/task/*/children")
-			for _, thread := range threads {
-				more, _ := os.ReadFile(thread)
-				b = append(b, more...)
-			}
-			stat, _ := os.ReadFile("/proc/" + below[0] + "/stat")
-			if _, rest, ok := strings.Cut(string(stat), ") "); ok {
-				states += rest[:1]
-			}
-			below = append(below[1:], strings.Fields(string(b))...)
-		}
+	var now []string
+	if !must.Within(20*time.Second, func() bool {
+		now = states(pid)
 		// confine, the init, which the kernel protects from signals, the target
-		if len(states) == 3 && states[0] == 'T' && states[2] == 'T' {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("states: %s", states)
-		}
+		return len(now) == 3 && strings.HasSuffix(now[0], " T") && strings.HasSuffix(now[2], " T")
+	}) {
+		t.Fatalf("states: %q", now)
 	}
 }

@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -60,14 +63,18 @@ func prepare(env *testscript.Env) error {
 	}
 	own := p.own
 	kind, about, _ := strings.Cut(name, "_")
-	also := map[string][]string{"network": {"netpeer"}, "session": {"confine-server"}, "serve": {"confine-server"}, "vm": {"confine-vm", "confine-server"}, "wasm": {"confine-wasm", "confine-server"}, "report": {"confine-server"}, "jobs": {"confine-worker"}}[kind]
-	if kind != "network" && about == "network" {
+	also := map[string][]string{"session": {"confine-server"}, "serve": {"confine-server"}, "vm": {"confine-vm", "confine-server"}, "wasm": {"confine-wasm", "confine-server"}, "report": {"confine-server"}, "jobs": {"confine-worker"}}[kind]
+	network := kind == "network" || about == "network"
+	if network {
 		also = append(also, "netpeer")
 	}
 	for _, also := range also {
 		if err := copyProgram(filepath.Join(scene.programs, also), p.program(also)); err != nil {
 			return err
 		}
+	}
+	if err := copyShared(filepath.Join(own, "bin")); err != nil {
+		return err
 	}
 	env.Setenv("PATH", filepath.Join(own, "bin")+":"+os.Getenv("PATH"))
 	env.Setenv("HOME", filepath.Join(own, "home"))
@@ -80,7 +87,15 @@ func prepare(env *testscript.Env) error {
 			env.Setenv(key, value)
 		}
 	}
-	if os.Getenv("CONFINE_TEST_PARTIAL") != "" { // on hosts that hold less
+	if kind == "session" || kind == "serve" || name == "vm_teleport" {
+		run := filepath.Join(env.WorkDir, "run")
+		if err := errors.Join(os.MkdirAll(run, 0o700), os.Chmod(run, 0o700)); err != nil { // serve_ceiling has files there
+			return err
+		}
+		env.Setenv("XDG_RUNTIME_DIR", run)
+	}
+	wholly := kind == "learn" || network && name != "network_none" // what these are about is there, or they are skipped
+	if os.Getenv("CONFINE_TEST_PARTIAL") != "" && !wholly {        // on hosts that hold less
 		env.Setenv("CONFINE_ALLOW_PARTIAL", "all")
 	}
 	before, err := takeStock(own, env.WorkDir)
@@ -95,6 +110,21 @@ func prepare(env *testscript.Env) error {
 		_ = os.RemoveAll(own)
 	})
 	return nil
+}
+
+//go:embed testdata/bin
+var shared embed.FS
+
+// copyShared gives a script the programs that several have in common.
+func copyShared(dir string) error {
+	programs, err := shared.ReadDir("testdata/bin")
+	for _, program := range programs {
+		text, _ := shared.ReadFile("testdata/bin/" + program.Name())
+		syscall.ForkLock.RLock() // as in copyProgram
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, program.Name()), text, 0o755))
+		syscall.ForkLock.RUnlock()
+	}
+	return err
 }
 
 // condition answers what testscript itself doesn't know.

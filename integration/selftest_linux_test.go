@@ -3,7 +3,6 @@ package integration
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,14 +119,8 @@ func TestSelftestInterrupted(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	// The runs end with their supervisor, in their own time.
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		left := attemptsLeft(tmp)
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("processes left: %v", left)
-		}
+	if !must.Within(10*time.Second, func() bool { return len(attemptsLeft(tmp)) == 0 }) {
+		t.Fatalf("processes left: %v", attemptsLeft(tmp))
 	}
 }
 
@@ -155,10 +148,7 @@ func selftestOf(t *testing.T, argv []string) (got tested) {
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
+	must.Do(t, broken(err))
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatalf("%v: %s%s", err, out, said.String())
 	}

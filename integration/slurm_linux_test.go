@@ -116,10 +116,8 @@ func (s *slurm) daemon(name string, args ...string) {
 
 func (s *slurm) until(what string, ok func() bool) {
 	s.Helper()
-	for end := time.Now().Add(60 * time.Second); !ok(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.Fatalf("%s: not within a minute", what)
-		}
+	if !must.Within(60*time.Second, ok) {
+		s.Fatalf("%s: not within a minute", what)
 	}
 }
 

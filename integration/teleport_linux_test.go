@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -47,7 +48,10 @@ type movingServer struct {
 }
 
 func (m *moving) serve(name string) *movingServer {
-	s := &movingServer{name: name, socket: filepath.Join(m.own, name), state: filepath.Join(m.own, "state-"+name)}
+	sockets, err := os.MkdirTemp("", "m") // short, because names of sockets are
+	must.Do(m.t, err)
+	m.t.Cleanup(func() { _ = os.RemoveAll(sockets) })
+	s := &movingServer{name: name, socket: filepath.Join(sockets, name), state: filepath.Join(m.own, "state-"+name)}
 	dial := &http.Transport{DialContext: dialing(s.socket), DisableKeepAlives: true}
 	s.api = &http.Client{Transport: dial, Timeout: 30 * time.Second}
 	m.start(s)
@@ -76,14 +80,12 @@ func (m *moving) start(s *movingServer) {
 	if err := s.cmd.Start(); err != nil {
 		m.t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); { // a busy host's other processes come before it
-		if answer, err := s.api.Get("http://c/v1/healthz"); err == nil {
-			answer.Body.Close()
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
+	if !must.Within(time.Minute, func() bool { // a busy host's other processes come before it
+		answer, err := s.api.Get("http://c/v1/healthz")
+		return err == nil && answer.Body.Close() == nil
+	}) {
+		m.t.Fatal("the server doesn't answer: ", s.said.String())
 	}
-	m.t.Fatal("the server doesn't answer: ", s.said.String())
 }
 
 func (m *moving) kill(s *movingServer) {

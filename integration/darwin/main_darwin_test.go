@@ -11,6 +11,7 @@ import (
 
 	"github.com/confine-run/confine/integration/built"
 	"github.com/confine-run/confine/internal/host"
+	"github.com/confine-run/confine/internal/must"
 )
 
 func TestMain(m *testing.M) {
@@ -88,10 +89,7 @@ func does(words ...string) []string {
 // gone waits until a process is.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if syscall.Kill(pid, 0) == syscall.ESRCH {
-			return
-		}
+	if !must.Within(20*time.Second, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }) {
+		t.Errorf("%d is still there", pid)
 	}
-	t.Errorf("%d is still there", pid)
 }

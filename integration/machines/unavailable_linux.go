@@ -19,8 +19,7 @@ func (u unavailable) Unwrap() error { return u.error }
 // skippable makes an error of what was found missing, or nothing where it may
 // be missing.
 func skippable(err error) error {
-	var u unavailable
-	if !errors.As(err, &u) {
+	if _, ok := errors.AsType[unavailable](err); !ok {
 		return err
 	}
 	if must := host.MustRun("machines"); must != nil {

@@ -14,8 +14,7 @@ func main() {
 
 // ownCode ends us as the command ended that we ran.
 func ownCode(err error) error {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() >= 0 {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() >= 0 {
 		os.Exit(exit.ExitCode())
 	}
 	return err

@@ -169,7 +169,7 @@ func (s *soak) run(opts, words []string, kill time.Duration) (*ending, error) {
 		}
 		return e, nil
 	}
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		return nil, err
 	}
 	text, err := os.ReadFile(report)

@@ -43,8 +43,7 @@ func Main(words []string, more ...[]Try) {
 	if errors.Is(err, ErrBroken) {
 		code = Broken
 	}
-	var errno unix.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		err = fmt.Errorf("%w (%s)", err, unix.ErrnoName(errno))
 	}
 	fmt.Fprintln(os.Stderr, "attempt", err)

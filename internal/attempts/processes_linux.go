@@ -200,8 +200,7 @@ func signalled(args []string) error {
 			}
 		}
 	}
-	var exit *exec.ExitError
-	if err := cmd.Wait(); errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](cmd.Wait()); ok {
 		os.Exit(exit.ExitCode())
 	}
 	return nil

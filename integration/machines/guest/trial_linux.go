@@ -54,8 +54,7 @@ func ledger(o *orders.Orders) ([]byte, error) {
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) || len(out) == 0 {
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok || len(out) == 0 {
 		return nil, fmt.Errorf("confine %q: %v\n%s", o.Ledger, err, errs.String())
 	}
 	return out, nil
@@ -86,8 +85,7 @@ func scripts(o *orders.Orders) error {
 	}
 	told.tellFailed()
 	err = cmd.Wait()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = nil
 	}
 	return errors.Join(lines.Err(), err)

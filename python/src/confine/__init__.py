@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import _forks
+from . import _forks, errors
 from ._version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -78,25 +78,7 @@ _EXPORTS = {
     "_sync.process": ("Process",),
     "_sync.sandbox": ("Sandbox",),
     "_wire": ("Entry", "FileEvent", "Frame", "Snapshot"),
-    "errors": (
-        "BinaryNotFound",
-        "BuildFailed",
-        "ConfineError",
-        "Conflict",
-        "ConnectionLost",
-        "NotFound",
-        "PolicyError",
-        "ProcessFailed",
-        "QuotaExceeded",
-        "RequestTimeout",
-        "SandboxEnded",
-        "ServerDied",
-        "ServerError",
-        "StorageFull",
-        "TooLarge",
-        "TransportError",
-        "VersionMismatch",
-    ),
+    "errors": errors.__all__,
     "runners": (
         "ContextError",
         "DockerRunner",
