@@ -131,4 +131,23 @@ func (b *bench) timed(name string, c command) peer {
 	}}
 }
 
+// took is a peer of what this process does itself. A reading is how long that took.
+func took(name string, unit time.Duration, do func() error) peer {
+	return peer{name, func() (reading, error) {
+		began := time.Now()
+		err := do()
+		return reading{value: float64(time.Since(began)) / float64(unit)}, err
+	}}
+}
+
+// after is the same, once something has come to be so.
+func (p peer) after(so func() error) peer {
+	return peer{p.name, func() (reading, error) {
+		if err := so(); err != nil {
+			return reading{}, err
+		}
+		return p.take()
+	}}
+}
+
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

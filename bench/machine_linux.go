@@ -99,18 +99,11 @@ func machine(b *bench) ([]peer, error) {
 		return nil, err
 	}
 	b.undo = append(b.undo, pool.Close)
-	claim := timed(machinePool, func() (*confine.Sandbox, error) { return pool.Open(ctx) }, runs)
-	parked := peer{claim.name, func() (reading, error) {
-		if err := full(readyOf(pool), 2); err != nil {
-			return reading{}, err
-		}
-		return claim.take()
-	}}
 	return []peer{
 		b.timed(plainQEMU, alone), b.timed(machineBoot, b.confined("-p standard --isolation vm --memory-limit 512M --vm-kernel "+kernel, target)),
 		timed(machineBack, func() (*confine.Sandbox, error) { return confine.Open(ctx, policy, confine.WithSnapshot(kept)) }, runs),
 		timed(machineFork, func() (*confine.Sandbox, error) { return box.Fork(ctx) }, func(*confine.Sandbox) error { return nil }),
-		parked,
+		timed(machinePool, func() (*confine.Sandbox, error) { return pool.Open(ctx) }, runs).after(func() error { return full(readyOf(pool), 2) }),
 	}, nil
 }
 

@@ -140,17 +140,8 @@ func (b *bench) parked() ([]peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	rested := func(name string, do func() error) peer {
-		return peer{name, func() (r reading, err error) {
-			if err = errors.Join(full(readyOf(p), parkedEach), full(api.ready, parkedEach)); err != nil {
-				return r, err
-			}
-			began := time.Now()
-			err = do()
-			r.value = milliseconds(time.Since(began))
-			return r, err
-		}}
-	}
+	bothFull := func() error { return errors.Join(full(readyOf(p), parkedEach), full(api.ready, parkedEach)) }
+	rested := func(name string, do func() error) peer { return took(name, time.Millisecond, do).after(bothFull) }
 	started := func(c command) func() error {
 		return func() error {
 			process, err := b.start(&c, [3]*os.File{})
@@ -258,25 +249,15 @@ func burst(count, flight, size int) func(*bench) ([]peer, error) {
 		if err != nil {
 			return nil, err
 		}
-		own := peer{pooled, func() (r reading, err error) {
-			if err := full(readyOf(p), size); err != nil {
-				return r, err
-			}
-			began := time.Now()
-			err = together(count, flight, func() error { return parkedRun(p, program) })
-			r.value = time.Since(began).Seconds()
-			return r, err
-		}}
+		ready := func() error { return full(readyOf(p), size) }
+		own := took(pooled, time.Second, func() error {
+			return together(count, flight, func() error { return parkedRun(p, program) })
+		}).after(ready)
 		if b.bwrap == "" {
 			return []peer{own}, nil
 		}
 		other := b.batch(bwrap, b.bwrapped([]string{"--ro-bind", b.work, b.work}, program), count, flight)
-		return []peer{own, {bwrap, func() (reading, error) {
-			if err := full(readyOf(p), size); err != nil {
-				return reading{}, err
-			}
-			return other.take()
-		}}}, nil
+		return []peer{own, other.after(ready)}, nil
 	}
 }
 

@@ -29,7 +29,7 @@ import (
 //	                         both are in a world; of "each A , B" all succeed outside, and none inside
 //	jq FILE PATH VALUE       what a.b[0] is in a file of JSON; ~VALUE is a pattern
 //	agree FILE FILE          two ledgers, of explain or of runs, say the same
-//	clean [-wait]            nothing of the runs so far is left
+//	clean [-wait]            nothing of the runs so far is left, as at the end of each script
 //	listen KIND NAME VAR     a listener of the host's; VAR gets its address
 //	untouched FILE TEXT      the file still holds just this line
 //	put FILE KIND            make what txtar can't: fifo, socket, or big:N

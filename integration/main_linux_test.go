@@ -85,28 +85,17 @@ func makePrograms() error {
 	if err := os.Mkdir(scene.programs, 0o755); err != nil {
 		return err
 	}
+	packages := []string{"../examples/agent", "../cmd/confine-server", "../cmd/confine-vm", "../cmd/confine-wasm", "../cmd/confine-worker", "./attempt", "./netpeer"}
+	for _, pkg := range packages {
+		if err := build(filepath.Join(scene.programs, filepath.Base(pkg)), pkg); err != nil {
+			return err
+		}
+	}
 	confine := filepath.Join(scene.programs, "confine")
 	if given := os.Getenv(binaryVar); given != "" {
-		if err := copyProgram(given, confine); err != nil {
-			return err
-		}
-	} else if err := build(confine, ".."); err != nil {
-		return err
+		return copyProgram(given, confine)
 	}
-	if err := build(filepath.Join(scene.programs, "agent"), "../examples/agent"); err != nil {
-		return err
-	}
-	for _, name := range []string{"confine-server", "confine-vm", "confine-wasm", "confine-worker"} {
-		if err := build(filepath.Join(scene.programs, name), "../cmd/"+name); err != nil {
-			return err
-		}
-	}
-	for _, name := range []string{"attempt", "netpeer"} {
-		if err := build(filepath.Join(scene.programs, name), "./"+name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return build(confine, "..")
 }
 
 func build(out, pkg string) error {

@@ -19,32 +19,21 @@ import (
 	"github.com/confine-run/confine/status"
 )
 
-var schema = sync.OnceValues(func() (*jsonschema.Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(status.Schema))
-	if err != nil {
-		return nil, err
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("report.json", doc); err != nil {
-		return nil, err
-	}
-	return c.Compile("report.json")
-})
-
-// eventSchema is that of events; it refers to the other by its name.
-var eventSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
+// schemas are those of reports and of events; the second refers to the first by its name.
+var schemas = sync.OnceValues(func() (of struct{ reports, events *jsonschema.Schema }, err error) {
 	const base = "https://github.com/confine-run/confine/status/"
 	c := jsonschema.NewCompiler()
 	for name, text := range map[string]string{"schema.json": status.Schema, "events.schema.json": status.EventSchema} {
 		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-		if err != nil {
-			return nil, err
-		}
-		if err := c.AddResource(base+name, doc); err != nil {
-			return nil, err
+		if err := errors.Join(err, c.AddResource(base+name, doc)); err != nil {
+			return of, err
 		}
 	}
-	return c.Compile(base + "events.schema.json")
+	of.reports, err = c.Compile(base + "schema.json")
+	if err == nil {
+		of.events, err = c.Compile(base + "events.schema.json")
+	}
+	return of, err
 })
 
 // validEvents holds each line against the schema. The last event is the end.
@@ -73,17 +62,13 @@ func validEvents(path string, s *jsonschema.Schema) error {
 // validReports holds every report below dir against the schema: each file
 // NAME.json that is one; and the lines of each file NAME.events.
 func validReports(dir string) (bad error) {
-	s, err := schema()
-	if err != nil {
-		return err
-	}
-	lines, err := eventSchema()
+	schemas, err := schemas()
 	if err != nil {
 		return err
 	}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && filepath.Ext(path) == ".events" {
-			bad = errors.Join(bad, validEvents(path, lines))
+			bad = errors.Join(bad, validEvents(path, schemas.events))
 		}
 		if err != nil || !d.Type().IsRegular() || filepath.Ext(path) != ".json" {
 			return nil // what a script made unreadable holds no report
@@ -94,7 +79,7 @@ func validReports(dir string) (bad error) {
 		}
 		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 		if err == nil {
-			err = s.Validate(doc)
+			err = schemas.reports.Validate(doc)
 		}
 		if err != nil {
 			bad = errors.Join(bad, fmt.Errorf("%s: %w\n%s", path, err, text))

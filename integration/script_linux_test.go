@@ -54,7 +54,7 @@ var passedOn = []string{
 // prepare gives a script a binary of its own, by which everything that is left
 // of its runs can be told from other scripts', a home and a place for temporary
 // files. They lie beside the script's directory, so that this is a project like
-// any other.
+// any other. At the end of each, nothing of its runs is left, as by clean.
 func prepare(env *testscript.Env) error {
 	name := strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")
 	p, err := newPlace(name)
@@ -104,10 +104,16 @@ func prepare(env *testscript.Env) error {
 	}
 	env.Values[stockKey{}] = before
 	env.Defer(func() {
+		defer func() { _ = os.RemoveAll(own) }()
+		if t, ok := env.T().(interface{ Failed() bool }); ok && t.Failed() {
+			return // in the middle, whatever is left there
+		}
+		if left := before.left(); len(left) > 0 {
+			env.T().Fatal("left behind:\n" + strings.Join(left, "\n"))
+		}
 		if err := validReports(env.WorkDir); err != nil {
 			env.T().Fatal(err)
 		}
-		_ = os.RemoveAll(own)
 	})
 	return nil
 }
