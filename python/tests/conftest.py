@@ -7,13 +7,14 @@ conditions that a test gives to need(). One that is missing then fails.
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import importlib.util
 import inspect
 import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,12 @@ import unasync
 
 unasync.write()
 MUST_RUN = frozenset(filter(None, os.environ.get("CONFINE_MUST_RUN", "").split(",")))
+
+# Where the package is not installed, nothing tells pytest of the plugin.
+INSTALLED = any(point.name == "confine" for point in importlib.metadata.entry_points(group="pytest11"))
+PLUGIN = [] if INSTALLED else ["-p", "confine.pytest_plugin"]
+
+Run = Callable[..., pytest.RunResult]
 
 # Sandboxes need these; the Go tests probe them, and doctor prints them.
 _BUILT = Path(__file__).parents[2] / "bin"
@@ -169,3 +176,15 @@ def box(client: Any) -> Iterator[Any]:
     box = client.sandbox("standard")
     yield box
     box.close()
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> Run:
+    def run(*arguments: str) -> pytest.RunResult:
+        return pytester.runpytest(*PLUGIN, "-p", "no:cacheprovider", "-p", "no:randomly", *arguments)
+
+    return run
+
+
+def outcomes(result: pytest.RunResult) -> dict[str, int]:
+    return dict(sorted(result.parseoutcomes().items()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import signal
 import socket
@@ -10,21 +9,15 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from conftest import need
+from conftest import PLUGIN, Run, need, outcomes
 
 pytest_plugins = ["pytester"]
 
-Run = Callable[..., pytest.RunResult]
 SCOPES = ("test", "module", "session")
-
-# Where the package is not installed, nothing tells pytest of the plugin.
-INSTALLED = any(point.name == "confine" for point in importlib.metadata.entry_points(group="pytest11"))
-PLUGIN = [] if INSTALLED else ["-p", "confine.pytest_plugin"]
 
 
 @pytest.fixture(autouse=True)
@@ -34,18 +27,6 @@ def _there(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("PYTEST_", "COV_CORE_", "COVERAGE_")):
             monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def run(pytester: pytest.Pytester) -> Run:
-    def run(*arguments: str) -> pytest.RunResult:
-        return pytester.runpytest(*PLUGIN, "-p", "no:cacheprovider", "-p", "no:randomly", *arguments)
-
-    return run
-
-
-def outcomes(result: pytest.RunResult) -> dict[str, int]:
-    return dict(sorted(result.parseoutcomes().items()))
 
 
 EVERYTHING = """

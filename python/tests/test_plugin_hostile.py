@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from confine.pytest_plugin import _coverage, _host, _policy, _reports, _sandbox
-from conftest import need
-from test_plugin import PLUGIN, Run, outcomes, run  # noqa: F401 # a fixture
+from conftest import PLUGIN, Run, need, outcomes
 
 pytest_plugins = ["pytester"]
 
@@ -57,7 +56,7 @@ def test_before(): pass
         ("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)", "TIMEOUT"),
     ],
 )
-def test_what_a_hostile_test_says(pytester: pytest.Pytester, run: Run, code: str, message: str) -> None:  # noqa: F811
+def test_what_a_hostile_test_says(pytester: pytest.Pytester, run: Run, code: str, message: str) -> None:
     need("linux")
     pytester.makepyfile(FIND + f"def test_hostile():\n    {code}\ndef test_after(): pass\n")
     begun = time.monotonic()
@@ -69,7 +68,7 @@ def test_what_a_hostile_test_says(pytester: pytest.Pytester, run: Run, code: str
     assert time.monotonic() - begun < 60
 
 
-def test_reports_name_no_other_test(pytester: pytest.Pytester, run: Run) -> None:  # noqa: F811
+def test_reports_name_no_other_test(pytester: pytest.Pytester, run: Run) -> None:
     need("linux")
     pytester.makepyfile(
         FIND
@@ -102,7 +101,7 @@ def test_reports_name_no_other_test(pytester: pytest.Pytester, run: Run) -> None
         ("say(report=report('call', duration=1e300)); time.sleep(60)", 2),
     ],
 )
-def test_no_sandbox_ends_the_session(pytester: pytest.Pytester, run: Run, code: str, failed: int) -> None:  # noqa: F811
+def test_no_sandbox_ends_the_session(pytester: pytest.Pytester, run: Run, code: str, failed: int) -> None:
     need("linux", "python:xdist")
     pytester.makepyfile(
         "import pytest\n" + FIND + f"def test_fails(): assert 0\ndef test_hostile(request):\n    {code}\ndef test_after(): pass\n"
@@ -136,7 +135,7 @@ def test_a_worker_that_reads_nothing_holds_nobody_up(pytester: pytest.Pytester) 
         box.send({})
 
 
-def test_warnings_show_no_files(pytester: pytest.Pytester, run: Run) -> None:  # noqa: F811
+def test_warnings_show_no_files(pytester: pytest.Pytester, run: Run) -> None:
     need("linux")
     secret = pytester.path / "secret"
     secret.write_text("hunter2\n")
@@ -159,7 +158,7 @@ def test_warnings_show_no_files(pytester: pytest.Pytester, run: Run) -> None:  #
     )
 
 
-def test_warnings_have_an_end(pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_warnings_have_an_end(pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     need("linux")
     monkeypatch.setattr(_host, "_WARNINGS", 3)
     pytester.makepyfile(FIND + "def test_it():\n    for n in range(5): say(warning=f'{n}' + 'x' * 5000, file='', line=n)\n")
@@ -169,7 +168,7 @@ def test_warnings_have_an_end(pytester: pytest.Pytester, run: Run, monkeypatch: 
     assert "x" * 3000 not in result.stdout.str()
 
 
-def test_words_from_inside_are_made_visible(pytester: pytest.Pytester, run: Run) -> None:  # noqa: F811
+def test_words_from_inside_are_made_visible(pytester: pytest.Pytester, run: Run) -> None:
     need("linux")
     for code in (
         "say(missing='\\x1b[2J'); time.sleep(60)",
@@ -184,7 +183,7 @@ def test_words_from_inside_are_made_visible(pytester: pytest.Pytester, run: Run)
     assert _host._told({"kind": "network", "what": "a\u202eb\n", "rule": "r", "hint": "\x1b"}) == r"network a\u202eb\n: r (\x1b)"
 
 
-def test_properties_and_the_xml_file(pytester: pytest.Pytester, run: Run) -> None:  # noqa: F811
+def test_properties_and_the_xml_file(pytester: pytest.Pytester, run: Run) -> None:
     need("linux")
     pytester.makepyfile(
         "import pytest\n" + FIND + "def test_hostile(record_property):\n"
@@ -208,7 +207,7 @@ def test_properties_and_the_xml_file(pytester: pytest.Pytester, run: Run) -> Non
     assert found[1:] == [("of", value) for value in values]
 
 
-def test_what_all_tests_say_has_an_end(pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_what_all_tests_say_has_an_end(pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     need("linux")
     monkeypatch.setattr(_host, "_SAID", 2**19)
     pytester.makepyfile(
@@ -222,11 +221,7 @@ def test_what_all_tests_say_has_an_end(pytester: pytest.Pytester, run: Run, monk
     assert result.stdout.str().count("~") < 2**13
 
 
-def test_a_flood_at_the_end_of_a_test_is_its_failure(
-    pytester: pytest.Pytester,
-    run: Run,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_flood_at_the_end_of_a_test_is_its_failure(pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     need("linux")
 
     def flooded(box: object) -> None:
@@ -239,11 +234,7 @@ def test_a_flood_at_the_end_of_a_test_is_its_failure(
     result.stdout.fnmatch_lines(["BROKEN: *(a flood)"])
 
 
-def test_sandboxes_that_do_not_end_cost_seconds_in_all(
-    pytester: pytest.Pytester,
-    run: Run,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_sandboxes_that_do_not_end_cost_seconds_in_all(pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     need("linux")
     monkeypatch.setattr(_host, "_LEAVE_S", 0.2, raising=False)
     # Whoever has told all that it has to isn't waited for: of the minute nothing is spent.
@@ -262,9 +253,7 @@ def test_sandboxes_that_do_not_end_cost_seconds_in_all(
 
 
 def test_a_module_whose_sandboxes_are_not_ready_costs_one_wait(
-    pytester: pytest.Pytester,
-    run: Run,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     need("linux")
     monkeypatch.setattr(_host, "_START_S", 3.0)

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import need
-from test_plugin import PLUGIN
+from conftest import PLUGIN, need
 
 # Each with the directories of its modules and of its tests, and options. What pytest has deprecated since is no error here.
 PROJECTS = {
