@@ -180,6 +180,9 @@ def box(client: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def run(pytester: pytest.Pytester) -> Run:
+    """The tests of pytester's directory, with the plugin."""
+    need("linux")
+
     def run(*arguments: str) -> pytest.RunResult:
         return pytester.runpytest(*PLUGIN, "-p", "no:cacheprovider", "-p", "no:randomly", *arguments)
 

@@ -57,7 +57,6 @@ def test_before(): pass
     ],
 )
 def test_what_a_hostile_test_says(pytester: pytest.Pytester, run: Run, code: str, message: str) -> None:
-    need("linux")
     pytester.makepyfile(FIND + f"def test_hostile():\n    {code}\ndef test_after(): pass\n")
     begun = time.monotonic()
     result = run("--confine=session", "-o", "confine_time_limit=5s")
@@ -69,7 +68,6 @@ def test_what_a_hostile_test_says(pytester: pytest.Pytester, run: Run, code: str
 
 
 def test_reports_name_no_other_test(pytester: pytest.Pytester, run: Run) -> None:
-    need("linux")
     pytester.makepyfile(
         FIND
         + "def test_hostile():\n"
@@ -102,7 +100,7 @@ def test_reports_name_no_other_test(pytester: pytest.Pytester, run: Run) -> None
     ],
 )
 def test_no_sandbox_ends_the_session(pytester: pytest.Pytester, run: Run, code: str, failed: int) -> None:
-    need("linux", "python:xdist")
+    need("python:xdist")
     pytester.makepyfile(
         "import pytest\n" + FIND + f"def test_fails(): assert 0\ndef test_hostile(request):\n    {code}\ndef test_after(): pass\n"
     )
@@ -136,7 +134,6 @@ def test_a_worker_that_reads_nothing_holds_nobody_up(pytester: pytest.Pytester) 
 
 
 def test_warnings_show_no_files(pytester: pytest.Pytester, run: Run) -> None:
-    need("linux")
     secret = pytester.path / "secret"
     secret.write_text("hunter2\n")
     os.mkfifo(pytester.path / "fifo")
@@ -159,7 +156,6 @@ def test_warnings_show_no_files(pytester: pytest.Pytester, run: Run) -> None:
 
 
 def test_warnings_have_an_end(pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    need("linux")
     monkeypatch.setattr(_host, "_WARNINGS", 3)
     pytester.makepyfile(FIND + "def test_it():\n    for n in range(5): say(warning=f'{n}' + 'x' * 5000, file='', line=n)\n")
     result = run("--confine", "-W", "default")
@@ -169,7 +165,6 @@ def test_warnings_have_an_end(pytester: pytest.Pytester, run: Run, monkeypatch: 
 
 
 def test_words_from_inside_are_made_visible(pytester: pytest.Pytester, run: Run) -> None:
-    need("linux")
     for code in (
         "say(missing='\\x1b[2J'); time.sleep(60)",
         "say(internal='\\x1b[2J'); time.sleep(60)",
@@ -184,7 +179,6 @@ def test_words_from_inside_are_made_visible(pytester: pytest.Pytester, run: Run)
 
 
 def test_properties_and_the_xml_file(pytester: pytest.Pytester, run: Run) -> None:
-    need("linux")
     pytester.makepyfile(
         "import pytest\n" + FIND + "def test_hostile(record_property):\n"
         "    record_property('\\0\\x1b<&\\ud800', '\\0\\x1b<&\\ud800\\ufffe')\n"
@@ -208,7 +202,6 @@ def test_properties_and_the_xml_file(pytester: pytest.Pytester, run: Run) -> Non
 
 
 def test_what_all_tests_say_has_an_end(pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    need("linux")
     monkeypatch.setattr(_host, "_SAID", 2**19)
     pytester.makepyfile(
         FIND + "def test_loud(): print('~' * 2**20)\n"
@@ -222,7 +215,6 @@ def test_what_all_tests_say_has_an_end(pytester: pytest.Pytester, run: Run, monk
 
 
 def test_a_flood_at_the_end_of_a_test_is_its_failure(pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    need("linux")
 
     def flooded(box: object) -> None:
         raise _sandbox.Broken("a flood")
@@ -235,7 +227,6 @@ def test_a_flood_at_the_end_of_a_test_is_its_failure(pytester: pytest.Pytester, 
 
 
 def test_sandboxes_that_do_not_end_cost_seconds_in_all(pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    need("linux")
     monkeypatch.setattr(_host, "_LEAVE_S", 0.2, raising=False)
     # Whoever has told all that it has to isn't waited for: of the minute nothing is spent.
     pytester.makepyfile(
@@ -255,7 +246,6 @@ def test_sandboxes_that_do_not_end_cost_seconds_in_all(pytester: pytest.Pytester
 def test_a_module_whose_sandboxes_are_not_ready_costs_one_wait(
     pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    need("linux")
     monkeypatch.setattr(_host, "_START_S", 3.0)
     monkeypatch.setenv("OUTSIDE", "1")
     pytester.makepyfile(

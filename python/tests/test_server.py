@@ -27,6 +27,7 @@ from conftest import need
 
 def python(script: str, **words: Any) -> subprocess.CompletedProcess[str]:
     """Another interpreter, which has a private server of its own."""
+    need("linux")
     return subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=False, **words)
 
 
@@ -53,7 +54,6 @@ SAY = """
 
 
 def test_the_server_ends_with_the_interpreter() -> None:
-    need("linux")
     out = python(SAY)
     assert out.returncode == 0, out.stderr
     pid, directory = out.stdout.split()
@@ -62,7 +62,6 @@ def test_the_server_ends_with_the_interpreter() -> None:
 
 
 def test_threads_that_go_on_start_no_other_server() -> None:
-    need("linux")
     out = python(
         SAY
         + """
@@ -125,7 +124,6 @@ def gone_now(pid: int) -> bool:
 
 
 def test_a_program_that_goes_on_holds_no_server() -> None:
-    need("linux")
     out = python(
         SAY
         + """
@@ -147,7 +145,6 @@ def test_a_program_that_goes_on_holds_no_server() -> None:
 
 
 def test_a_fork_has_a_server_of_its_own() -> None:
-    need("linux")
     out = python(
         SAY
         + """
@@ -177,7 +174,6 @@ def test_a_fork_has_a_server_of_its_own() -> None:
 
 
 def test_a_named_server_goes_on_in_both() -> None:
-    need("linux")
     out = python(
         SAY
         + """
@@ -200,7 +196,6 @@ def test_a_named_server_goes_on_in_both() -> None:
 
 
 def test_a_child_that_lives_on_holds_no_server() -> None:
-    need("linux")
     out = python(
         SAY
         + """
@@ -218,7 +213,6 @@ def test_a_child_that_lives_on_holds_no_server() -> None:
 
 
 def test_forks_beside_threads_that_start_a_server() -> None:
-    need("linux")
     out = python(
         """
     import confine, os, threading
@@ -238,7 +232,6 @@ def test_forks_beside_threads_that_start_a_server() -> None:
 
 
 def test_multiprocessing_by_fork() -> None:
-    need("linux")
     out = python(
         """
     import confine, multiprocessing
@@ -271,7 +264,6 @@ def test_the_socket_is_of_its_owner_alone() -> None:
 
 
 def test_a_temporary_directory_with_a_long_name(tmp_path: Path) -> None:
-    need("linux")
     long = tmp_path / ("x" * 120)
     long.mkdir()
     out = python(SAY, env={**os.environ, "TMPDIR": str(long), "XDG_RUNTIME_DIR": str(long)})
@@ -279,14 +271,12 @@ def test_a_temporary_directory_with_a_long_name(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_of_the_terminal_is_not_the_servers() -> None:
-    need("linux")
     out = python(SAY + "    print(os.getsid(_server._server.process.pid) == os.getsid(0))\n")
     assert out.stdout.splitlines()[1] == "False"
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_server_that_is_killed_in_the_middle(kind: str) -> None:
-    need("linux")
     out = python(
         f"""
     import asyncio, confine, os, signal, threading, time
