@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/confine-run/confine/internal/config"
 )
@@ -70,6 +71,9 @@ func Listen(address string, shared bool) (net.Listener, error) {
 	return l, err
 }
 
+// killedPatience is how long a server's children, which die with it, may keep its socket: those that have not executed anything yet.
+const killedPatience = 2 * time.Second
+
 // removeStale removes a socket that nobody listens on.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
@@ -80,9 +84,13 @@ func removeStale(path string) error {
 		return &config.UsageError{Msg: path + " is there, and is no socket"}
 	}
 	c, err := Dial(context.Background(), path)
-	if err == nil {
+	for end := time.Now().Add(killedPatience); err == nil; c, err = Dial(context.Background(), path) {
+		ended := listenerEnded(c)
 		_ = c.Close()
-		return &config.UsageError{Msg: "a server answers on " + path + " already"}
+		if !ended || time.Now().After(end) {
+			return &config.UsageError{Msg: "a server answers on " + path + " already"}
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err

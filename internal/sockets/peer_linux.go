@@ -68,6 +68,19 @@ func namespaces(pid string) int {
 	return 0
 }
 
+// listenerEnded says whether the process that began to listen on the other side of a connection is no more.
+func listenerEnded(c net.Conn) (ended bool) {
+	raw, err := c.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		ended = err == nil && cred.Pid > 0 && unix.Kill(int(cred.Pid), 0) == unix.ESRCH
+	})
+	return ended
+}
+
 // hungUp says whether the other side of a connection is gone for good: not only that it sends no more.
 func hungUp(c syscall.Conn) (gone bool) {
 	raw, err := c.SyscallConn()
