@@ -5,7 +5,9 @@
 // own commands there are those of commands in command_linux_test.go. Conditions
 // such as [userns] or [program:node] are answered by the probes that "confine
 // doctor" prints, and CONFINE_MUST_RUN turns the skips that they cause into
-// failures. Every report that a script leaves behind is held against the schema.
+// failures. Every report that a script leaves behind is held against the schema, and
+// nothing of its runs may be left. Programs that several scripts share are in
+// testdata/bin, and in the PATH of each.
 //
 // What a hostile program would try is in the program "attempt", beside this
 // file. It is a program of its own so that each attempt is made outside first:

@@ -7,6 +7,7 @@ conditions that a test gives to need(). One that is missing then fails.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.metadata
 import importlib.util
 import inspect
@@ -14,6 +15,8 @@ import os
 import shutil
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -191,3 +194,41 @@ def run(pytester: pytest.Pytester) -> Run:
 
 def outcomes(result: pytest.RunResult) -> dict[str, int]:
     return dict(sorted(result.parseoutcomes().items()))
+
+
+def until(condition: Callable[[], object], seconds: float = 10) -> bool:
+    """Whether something comes to be so in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def runs(command: str) -> bool:
+    """Whether a process has these words."""
+    wanted = command.replace(" ", "\0").encode()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if wanted in path.read_bytes():
+                return True
+    return False
+
+
+def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """What so many threads come to, each with its number."""
+    found: dict[int, Any] = {}
+    threads = [threading.Thread(target=lambda n=n: found.update({n: work(n)})) for n in range(count)]  # type: ignore[misc]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return [found[n] for n in range(count)]
+
+
+def executable(path: Path, text: str) -> str:
+    """A program of this text."""
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)

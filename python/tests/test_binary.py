@@ -12,12 +12,12 @@ import pytest
 
 import confine
 from confine import _binary
+from conftest import executable
 
 
 def program(path: Path, version: object) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\necho '{json.dumps({'version': version})}'\n")
-    path.chmod(0o755)
+    executable(path, f"#!/bin/sh\necho '{json.dumps({'version': version})}'\n")
     return path
 
 
@@ -58,10 +58,7 @@ def test_what_fits(version: str) -> None:
 
 
 def test_a_program_that_says_nothing_is_not_confine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "confine"
-    path.write_text("#!/bin/sh\necho hello\n")
-    path.chmod(0o755)
-    monkeypatch.setenv("CONFINE_BINARY", str(path))
+    monkeypatch.setenv("CONFINE_BINARY", executable(tmp_path / "confine", "#!/bin/sh\necho hello\n"))
     with pytest.raises(confine.VersionMismatch, match="does not say"):
         confine.find_binary()
 

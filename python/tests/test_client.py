@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import confine
-from conftest import need
+from conftest import at_once, need
 
 
 def running(box: Any) -> list[int]:
@@ -598,17 +598,7 @@ def test_many_tasks_use_one_client() -> None:
 
 def test_a_hundred_threads_use_one_client() -> None:
     with confine.Client() as client, client.sandbox("standard") as box:
-        got: dict[int, int] = {}
-
-        def work(i: int) -> None:
-            got[i] = int(box.exec(["echo", str(i)]).stdout)
-
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(100)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-        assert got == {i: i for i in range(100)}
+        assert at_once(100, lambda i: int(box.exec(["echo", str(i)]).stdout)) == list(range(100))
 
 
 def test_an_interrupt_ends_the_process() -> None:

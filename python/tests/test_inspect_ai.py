@@ -8,14 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import need
+from conftest import need, runs, until
 
 need("linux", "python:inspect_ai")
 
@@ -161,7 +160,7 @@ async def test_a_command_that_is_cancelled_ends() -> None:
         with anyio.move_on_after(0.5) as scope:
             await box.exec(["sleep", "987131"])
         assert scope.cancelled_caught
-        assert gone("sleep 987131")
+        assert until(lambda: not runs("sleep 987131"), 5)
         assert (await box.exec(["echo", "on"])).stdout == "on\n"
 
 
@@ -189,7 +188,7 @@ async def test_a_server_that_dies_makes_sandboxes_unavailable_and_the_next_has_a
         for call in (waits, box.exec(["true"]), box.read_file("x"), box.write_file("x", "y")):
             with pytest.raises(SandboxUnavailableError, match="server"):
                 await call
-        assert gone("sleep 987139")
+        assert until(lambda: not runs("sleep 987139"), 5)
     async for box in opened(None):
         assert (await box.exec(["true"])).success
 
@@ -259,23 +258,6 @@ def says(*outputs: str | tuple[str, dict[str, Any]]) -> Any:
 
 def evaluate(tmp_path: Path, task: Task, model: Any = None, **words: Any) -> EvalLog:
     return eval(task, model=model or says("done"), display="none", log_dir=str(tmp_path), **words)[0]
-
-
-def gone(command: str) -> bool:
-    """Whether no process has these words, or will have in a moment."""
-    wanted = command.replace(" ", "\0").encode()
-    for _ in range(100):
-        if not any(wanted in read(path) for path in Path("/proc").glob("[0-9]*/cmdline")):
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
 
 
 def does(action: Callable[[], Any]) -> Solver:
@@ -364,7 +346,7 @@ def test_a_sample_that_takes_too_long_leaves_nothing(tmp_path: Path) -> None:
 
     log = evaluate(tmp_path, Task(dataset=[Sample(input="?")], solver=does(action), sandbox="confine", time_limit=2))
     assert log.samples and log.samples[0].limit and log.samples[0].limit.type == "time"
-    assert gone("sleep 987133")
+    assert until(lambda: not runs("sleep 987133"), 5)
     with confine.Client() as client:
         assert not client.sandboxes(state="running", labels={"made-by": "inspect_ai"})
 
@@ -404,11 +386,10 @@ def test_an_evaluation_that_is_killed_leaves_nothing(tmp_path: Path, number: sig
     try:
         assert evaluation.stdout
         assert evaluation.stdout.readline() == b"begun\n", evaluation.communicate()[1].decode()
-        while not any(b"sleep\x00987137" in read(path) for path in Path("/proc").glob("[0-9]*/cmdline")):
-            time.sleep(0.05)
+        assert until(lambda: runs("sleep 987137"), 60)
         evaluation.send_signal(number)
         evaluation.communicate(timeout=30)
     finally:
         evaluation.kill()
         evaluation.communicate()
-    assert gone("sleep 987137")
+    assert until(lambda: not runs("sleep 987137"), 5)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PLUGIN, Run, need, outcomes
+from conftest import PLUGIN, Run, need, outcomes, until
 
 pytest_plugins = ["pytester"]
 
@@ -567,9 +567,6 @@ def test_nothing_is_left_of_a_pytest_that_is_ended(pytester: pytest.Pytester, nu
             assert process.poll() is None
         assert processes(word)
         process.send_signal(number)
-        deadline = time.monotonic() + 15
-        while processes(word) - {process.pid} and time.monotonic() < deadline:
-            time.sleep(0.05)
-        left = processes(word) - {process.pid}
+        ended = until(lambda: not processes(word) - {process.pid}, 15)
         process.kill()
-    assert not left
+    assert ended

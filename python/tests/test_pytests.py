@@ -9,7 +9,6 @@ import select
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import pytest
 import confine
 from confine import pytests
 from confine.pytests import SandboxPolicy, SandboxResultV2, run_pytests, run_pytests_v2
-from conftest import need
+from conftest import at_once, executable, need
 
 FIELDS = {"version", "status", "rc", "reason", "stdout", "stderr", "duration_ms", "cmd", "traceId", "enforced"}
 LINE = {"requested", "applied", "details", "enabled", "effective", "mechanism", "fallback_reason", "policy_kind", "version"}
@@ -278,14 +277,13 @@ REPORT: dict[str, Any] = {
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: dict[str, Any] | str, stderr: str = "", code: int = 0) -> Path:
     """A program that stands in for confine on a host that this one is not; what it was told is in a file."""
     told = tmp_path / "told"
-    program = tmp_path / "fake"
     out = report if isinstance(report, str) else json.dumps(report)
-    program.write_text(
+    text = (
         f"#!{sys.executable}\nimport sys\nopen({str(told)!r}, 'w').write('\\n'.join(sys.argv))\n"
         f"sys.stdout.write({out!r})\nsys.stderr.write({stderr!r})\nsys.exit({code})\n"
     )
-    program.chmod(0o755)
-    monkeypatch.setattr(pytests, "find_binary", lambda: str(program))
+    path = executable(tmp_path / "fake", text)
+    monkeypatch.setattr(pytests, "find_binary", lambda: path)
     return told
 
 
@@ -355,13 +353,7 @@ def test_the_shim_keeps_its_form() -> None:
 
 def test_many_at_once() -> None:
     Path("test_it.py").write_text(body("pass"))
-    found: list[int] = []
-    threads = [threading.Thread(target=lambda: found.append(run_pytests(["test_it.py"], 60)[0])) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [0] * 4
+    assert at_once(4, lambda _: run_pytests(["test_it.py"], 60)[0]) == [0] * 4
 
 
 def test_coverage_of_processes_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

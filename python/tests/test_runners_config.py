@@ -25,7 +25,7 @@ from confine.runners import (
     docker,
     load_config,
 )
-from conftest import need
+from conftest import executable, need
 from runner_cases import OPTIONS, podman_image
 
 TABLE = {
@@ -167,8 +167,7 @@ def test_why_there_is_no_container(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setenv("PATH", str(tmp_path))
     assert docker.docker_missing() == "docker is not installed; podman is not installed"
     engine = tmp_path / "docker"
-    engine.write_text("#!/bin/sh\necho more >&2\necho cannot connect to the daemon >&2\nexit 1\n")
-    engine.chmod(0o755)
+    executable(engine, "#!/bin/sh\necho more >&2\necho cannot connect to the daemon >&2\nexit 1\n")
     assert docker.docker_missing() == "docker does not answer (cannot connect to the daemon); podman is not installed"
     engine.write_text("#!/bin/sh\n[ $1 = version ]\n")
     assert docker.docker_missing("x:1") == "docker has no image x:1, and none is pulled"

@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator
 
 import pytest
 
 from confine.runners import ContextError, RunnerClosed, SandboxConfig, SandboxedRunner, SandboxResult
+from conftest import at_once
 from runner_cases import KINDS, runner
 
 ISOLATED = ("subprocess", "vm", "podman")
@@ -197,17 +197,7 @@ def test_context_of_a_wrong_type(box: SandboxedRunner, bad: object) -> None:
 
 
 def test_threads_may_share_a_runner(box: SandboxedRunner) -> None:
-    results: dict[int, object] = {}
-
-    def work(n: int) -> None:
-        results[n] = box.execute("import time\ntime.sleep(0.05)\nn * 2", {"n": n}).result
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert results == {n: n * 2 for n in range(4)}
+    assert at_once(4, lambda n: box.execute("import time\ntime.sleep(0.05)\nn * 2", {"n": n}).result) == [0, 2, 4, 6]
 
 
 def test_cleanup_is_idempotent_and_final(kind: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from confine.runners import ContextError, Picture, RunnerClosed, RunnerUnavailable, SandboxConfig, SubprocessRunner
 from confine.runners import subprocess as module
-from conftest import need
+from conftest import at_once, executable, need, until
 from runner_cases import MARK, SYSTEM_PYTHON, leftovers
 
 CONFIG = SandboxConfig(timeout_seconds=5, max_memory_mb=64, allowed_modules=("*",))
@@ -26,15 +26,6 @@ PID = "import os\n(os.stat('/proc/self/ns/pid').st_ino, open('/proc/1/stat').rea
 @pytest.fixture(autouse=True)
 def _linux() -> None:
     need("linux")
-
-
-def until(condition: object, seconds: float = 10) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():  # type: ignore[operator]
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def parked(runner: SubprocessRunner) -> int:
@@ -51,31 +42,13 @@ def test_one_is_ready_before_it_is_asked_for() -> None:
 
 
 def test_executions_at_once_have_a_sandbox_each() -> None:
-    places: list[object] = []
     with SubprocessRunner(CONFIG) as runner:
-        threads = [
-            threading.Thread(target=lambda: places.append(runner.execute("import time\ntime.sleep(1)\n" + PID, {}).result))
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
-        assert len(set(places)) == 4
+        assert len(set(at_once(4, lambda _: runner.execute("import time\ntime.sleep(1)\n" + PID, {}).result))) == 4
 
 
 def test_there_are_never_more_than_may_be() -> None:
-    results: list[object] = []
     with SubprocessRunner(CONFIG, max_sandboxes=3) as runner:
-        threads = [
-            threading.Thread(target=lambda: results.append(runner.execute("import time\ntime.sleep(0.1)\n6 * 7", {}).result))
-            for _ in range(20)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
-        assert results == [42] * 20
+        assert at_once(20, lambda _: runner.execute("import time\ntime.sleep(0.1)\n6 * 7", {}).result) == [42] * 20
         assert runner.metrics.sandboxes_started <= 3
         for _ in range(5):  # those that fail make room
             assert runner.execute("import os\nos._exit(1)", {}).error
@@ -85,18 +58,11 @@ def test_there_are_never_more_than_may_be() -> None:
 
 @pytest.mark.parametrize("warm", [0, 1])
 def test_whoever_finds_all_at_work_waits_only_so_long(warm: int) -> None:
-    errors: list[str | None] = []
     config = SandboxConfig(timeout_seconds=4, allowed_modules=("*",))
     with SubprocessRunner(config, max_sandboxes=1, warm=warm) as runner:
         assert runner.execute("1", {}).result == 1
         used = time.process_time()
-        threads = [
-            threading.Thread(target=lambda: errors.append(runner.execute("import time\ntime.sleep(2.8)", {}).error)) for _ in range(3)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
+        errors = at_once(3, lambda _: runner.execute("import time\ntime.sleep(2.8)", {}).error)
         assert [e for e in errors if e] == ["TimeoutError: no sandbox was free within 4 s: all 1 are at work"]
         assert runner.metrics.outcomes == {"ok": 3, "timeout": 1}
         assert time.process_time() - used < 1  # they sleep
@@ -107,11 +73,7 @@ def test_what_nobody_needs_any_more_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("confine.runners._pool.IDLE_TIME", 0.4)
     before = leftovers()
     with SubprocessRunner(CONFIG, max_sandboxes=4) as runner:
-        threads = [threading.Thread(target=runner.execute, args=("import time\ntime.sleep(1)", {})) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
+        at_once(4, lambda _: runner.execute("import time\ntime.sleep(1)", {}))
         assert until(lambda: runner._pool.live == 1)
         one = len(leftovers() - before)
         assert until(lambda: len(leftovers() - before) <= one)
@@ -327,10 +289,8 @@ def test_a_fork_has_sandboxes_of_its_own_and_holds_none_of_its_parents() -> None
 
 
 def test_a_binary_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = tmp_path / "confine"
-    fake.write_text("#!/bin/sh\necho broken >&2\nexit 1\n")
-    fake.chmod(0o755)
-    monkeypatch.setattr(module, "_binary", lambda: str(fake))
+    fake = executable(tmp_path / "confine", "#!/bin/sh\necho broken >&2\nexit 1\n")
+    monkeypatch.setattr(module, "_binary", lambda: fake)
     with SubprocessRunner(CONFIG) as runner, pytest.raises(RunnerUnavailable, match="broken"):
         runner.execute("1", {})
     monkeypatch.setattr(module, "_binary", lambda: str(tmp_path / "nothing"))
@@ -351,12 +311,11 @@ def test_a_binary_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_a_worker_that_says_something_else(answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = tmp_path / "confine"
-    fake.write_text(
-        f"#!/bin/sh\n[ \"$1\" != explain ] || {{ echo '{{\"enforced\": {{}}}}'; exit; }}\nprintf '{answer}'\nexec cat >/dev/null\n"
+    fake = executable(
+        tmp_path / "confine",
+        f"#!/bin/sh\n[ \"$1\" != explain ] || {{ echo '{{\"enforced\": {{}}}}'; exit; }}\nprintf '{answer}'\nexec cat >/dev/null\n",
     )
-    fake.chmod(0o755)
-    monkeypatch.setattr(module, "_binary", lambda: str(fake))
+    monkeypatch.setattr(module, "_binary", lambda: fake)
     monkeypatch.setattr("confine.runners._pool.START_TIME", 0.5)
     with SubprocessRunner(CONFIG, warm=0) as runner, pytest.raises(RunnerUnavailable, match="no interpreter started"):
         runner.execute("1", {})
@@ -421,10 +380,8 @@ take(1)
     ],
 )
 def test_a_worker_that_lies_about_a_job(lie: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = tmp_path / "confine"
-    fake.write_text(LYING.format(python=sys.executable, lie=lie))
-    fake.chmod(0o755)
-    monkeypatch.setattr(module, "_binary", lambda: str(fake))
+    fake = executable(tmp_path / "confine", LYING.format(python=sys.executable, lie=lie))
+    monkeypatch.setattr(module, "_binary", lambda: fake)
     with SubprocessRunner(CONFIG, warm=0) as runner:
         result = runner.execute("1", {})
         assert not result.success

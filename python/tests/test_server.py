@@ -22,7 +22,7 @@ import pytest
 
 import confine
 from confine import _server
-from conftest import need
+from conftest import executable, need
 
 
 def python(script: str, **words: Any) -> subprocess.CompletedProcess[str]:
@@ -339,11 +339,11 @@ def test_a_server_that_is_killed_in_the_middle(kind: str) -> None:
 
 def test_a_program_that_is_no_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     need("linux")
-    path = tmp_path / "confine"
-    path.write_text('#!/bin/sh\n[ "$1" = version ] && echo \'{"version":"devel"}\' && exit\necho "no such luck" >&2\nexit 9\n')
-    path.chmod(0o755)
+    path = executable(
+        tmp_path / "confine", '#!/bin/sh\n[ "$1" = version ] && echo \'{"version":"devel"}\' && exit\necho "no such luck" >&2\nexit 9\n'
+    )
     out = python(
-        "import confine\ntry: confine.Sandbox()\nexcept confine.ServerDied as e: print(e)", env={**os.environ, "CONFINE_BINARY": str(path)}
+        "import confine\ntry: confine.Sandbox()\nexcept confine.ServerDied as e: print(e)", env={**os.environ, "CONFINE_BINARY": path}
     )
     assert "exit code 9: no such luck" in out.stdout, out.stderr
 

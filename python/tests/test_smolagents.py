@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conftest import need
+from conftest import need, runs, until
 
 need("linux", "python:smolagents")
 
@@ -344,29 +344,13 @@ executor("import os; os.system('sleep 987143')")
 
 @pytest.mark.parametrize("number", [2, 9])
 def test_a_program_that_is_killed_leaves_nothing(number: int) -> None:
-    def sleeping() -> bool:
-        return any(b"sleep\x00987143" in read(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
-
     program = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         assert program.stdout and program.stdout.readline() == b"begun\n"
-        end = time.monotonic() + 20
-        while not sleeping():
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        assert until(lambda: runs("sleep 987143"), 20)
         program.send_signal(number)
         program.communicate(timeout=20)
     finally:
         program.kill()
         program.communicate()
-    end = time.monotonic() + 10
-    while sleeping():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+    assert until(lambda: not runs("sleep 987143"))
