@@ -108,12 +108,6 @@ func supervisorAlive() error {
 	}
 }
 
-// session leaves the caller's session, and with it the controlling terminal.
-func session(*state) error {
-	_, err := unix.Setsid()
-	return fault.Of("setsid", "", err)
-}
-
 // keyring joins a new session keyring, so that the caller's keys are not ours.
 // Where the call isn't there, or a filter above refuses it, nobody inside can
 // reach a key either.

@@ -47,7 +47,6 @@ var steps = []struct {
 	// Before anything is made: files must belong to the target's ids, and a tmpfs
 	// refuses ids that have no mapping.
 	{"identity", (*state).identity},
-	{"session", session},
 	{"keyring", keyring},
 	{"hostname", (*state).hostname},
 	{"loopback", (*state).loopback},

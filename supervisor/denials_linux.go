@@ -332,12 +332,11 @@ func (r *refusals) refusedFiles() (list []status.Violation) {
 
 // subscribe begins to hear of what Landlock refuses, before there is anything to hear.
 func (r *refusals) subscribe() {
-	l := &r.box.plan.Box.Landlock
-	if !r.box.plan.Files.Log || l.None() {
+	if !r.box.plan.Files.Log || r.box.plan.Box.Landlock.None() {
 		return
 	}
 	r.audit, r.noAudit = audit.Subscribe()
-	l.Log = r.audit != nil
+	r.exec.Audit = r.audit != nil
 }
 
 // readAudit tells the log what Landlock refused, besides what is in it.

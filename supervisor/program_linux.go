@@ -33,7 +33,7 @@ func ofProgram(namespaces uintptr) ([]linux.Call, error) {
 	}
 	path, err := os.Readlink(selfPath)
 	if err != nil {
-		return nil, err
+		return nil, &SetupError{Step: "start", Op: "readlink", Path: selfPath, Errno: errnoOf(err)}
 	}
 	var own unix.Stat_t
 	if err := unix.Stat(selfPath, &own); err != nil {

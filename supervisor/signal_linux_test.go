@@ -71,3 +71,18 @@ func TestSignalReachesATargetThatLeftItsGroup(t *testing.T) {
 	}
 	signalGroup(pidfd, unix.SIGTERM) // gone: nobody else is hit
 }
+
+// A key of the terminal's, or timeout(1), sends a signal to everybody in the caller's process group. The child would die of it without a word.
+func TestWhatIsSentToTheCallersGroupIsNotForTheChild(t *testing.T) {
+	for _, namespaces := range []uintptr{0, First.Namespaces} {
+		child, failed := clone(namespaces).wait()
+		if failed != nil {
+			t.Logf("%#x: %v", namespaces, failed)
+			continue
+		}
+		if group, err := unix.Getpgid(child.pid); err != nil || group != child.pid {
+			t.Errorf("%#x: its group is %d, and it is %d: %v", namespaces, group, child.pid, err)
+		}
+		child.discard()
+	}
+}

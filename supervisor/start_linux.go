@@ -76,14 +76,14 @@ func clone(namespaces uintptr) *cloning {
 	}
 	c.child.sock, c.theirs = pair[0], pair[1]
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err == nil {
-		defer unix.Close(null)
-		c.calls, err = childCalls(namespaces, []int{null, null, null, c.theirs})
+	if err != nil {
+		c.err = &SetupError{Step: "start", Op: "open", Path: "/dev/null", Errno: errnoOf(err)}
+		return c
 	}
-	if c.program = len(c.calls); err == nil {
+	defer unix.Close(null)
+	if c.calls, c.err = childCalls(namespaces, []int{null, null, null, c.theirs}); c.err == nil {
+		c.program = len(c.calls)
 		c.execute(ofProgram(namespaces))
-	} else {
-		c.err = err
 	}
 	return c
 }
@@ -124,11 +124,13 @@ func (c *cloning) wait() (*process, *SetupError) {
 		return child, nil
 	}
 	linux.CloseAll([]int{child.sock})
-	failed := &SetupError{Step: "start", Op: "clone", Errno: errnoOf(err)}
-	if e, ok := err.(*linux.CallError); ok {
-		failed.Op, failed.Errno = e.Name, e.Errno
+	switch e := err.(type) {
+	case *SetupError:
+		return nil, e
+	case *linux.CallError:
+		return nil, &SetupError{Step: "start", Op: e.Name, Errno: e.Errno}
 	}
-	return nil, failed
+	return nil, failed("start", err)
 }
 
 // ended says whether the child is a process no more.
@@ -188,13 +190,16 @@ func childCalls(namespaces uintptr, files []int) (calls []linux.Call, err error)
 	// The signal first: the supervisor may die at any moment from here on.
 	calls = append(calls, linux.Call{Name: "prctl PR_SET_PDEATHSIG", Nr: unix.SYS_PRCTL,
 		Args: [5]uintptr{unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}})
+	// It leaves the caller's session, and with it the controlling terminal: a key, or whatever else is sent to the process group, is for us,
+	// who say what becomes of the child. Before it has defaultSignals it would die of that without a word.
+	calls = append(calls, linux.Call{Name: "setsid", Nr: unix.SYS_SETSID})
 	calls = append(calls, linux.Call{Name: "prctl PR_SET_TIMERSLACK", Nr: unix.SYS_PRCTL,
 		Args: [5]uintptr{unix.PR_SET_TIMERSLACK, uintptr(handoff.MonitorSlack)}})
 	for to, from := range files {
 		// Out of the way of the numbers that are filled.
 		fd, err := unix.FcntlInt(uintptr(from), unix.F_DUPFD_CLOEXEC, firstDuplicate)
 		if err != nil {
-			return calls, err
+			return calls, &linux.CallError{Name: "fcntl", Errno: errnoOf(err)}
 		}
 		calls = append(calls, linux.Call{Name: dup3, Nr: unix.SYS_DUP3, Args: [5]uintptr{uintptr(fd), uintptr(to)}})
 	}

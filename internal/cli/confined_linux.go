@@ -116,8 +116,9 @@ func forget(signals chan os.Signal, run int64) {
 // confine as it does any program; the runtime would print what its goroutines do, and exit.
 var handleQuit = func() {}
 
-// leastFiles is how many files a process may open that starts a run; with less than that, Go's runtime ends it by a trace of its own.
-const leastFiles = 24
+// leastFiles is how many files a process may open that starts a run. One takes some 50, and 10 more with a network, most of them when the command runs
+// already; with less than 24, Go's runtime ends it by a trace of its own.
+const leastFiles = 64
 
 func startConfined(ctx context.Context, r *config.Resolved, argv []string, io RunIO) (*status.Report, error) {
 	var files unix.Rlimit

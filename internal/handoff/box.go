@@ -125,8 +125,6 @@ type Landlock struct {
 	HandledNet uint64 // LANDLOCK_ACCESS_NET_*
 	Scoped     uint64 // LANDLOCK_SCOPE_*: what stays among the target's own
 	Rules      []LandlockRule
-	// Log: what it refuses the target after its execve goes to the kernel's audit.
-	Log bool
 }
 
 // None says whether there is nothing to be held.
@@ -228,7 +226,6 @@ func (l *Landlock) code(c *codec) {
 	num(c, &l.HandledFS)
 	num(c, &l.HandledNet)
 	num(c, &l.Scoped)
-	c.bool(&l.Log)
 	list(c, &l.Rules, func(r *LandlockRule) {
 		c.str(&r.Path)
 		num(c, &r.Dev)

@@ -16,7 +16,7 @@ func full() []Frame {
 	return []Frame{
 		&Box{
 			UID: 1000, GID: 1001, OtherIDs: true, Stranger: 7, Namespaces: 0x7e020000, TempDir: "/tmp/x", DropGroups: true, Hostname: "confine",
-			Landlock: Landlock{Log: true, HandledFS: 1<<16 - 1, HandledNet: 3, Scoped: 2,
+			Landlock: Landlock{HandledFS: 1<<16 - 1, HandledNet: 3, Scoped: 2,
 				Rules: []LandlockRule{{Path: "/usr", Dev: 7, Ino: 1 << 63, Access: 13, Optional: true}, {Path: "/"}}},
 			Root: Mount{Kind: MountOverlay, Src: "/image", Dev: 1, Ino: 2},
 			Mounts: []Mount{
@@ -38,7 +38,7 @@ func full() []Frame {
 			PIDMax: 32, ShowIPC: true, Sysctls: []Sysctl{{"kernel/sem", "1 2 3 4"}},
 		},
 		&Exec{
-			ID: 3, Argv: []string{"sh", "-c", "", "\xff\xfe"}, Env: []string{"A=b", "C="}, Dir: "/tmp", Last: true, CountTasks: true,
+			ID: 3, Argv: []string{"sh", "-c", "", "\xff\xfe"}, Env: []string{"A=b", "C="}, Dir: "/tmp", Last: true, Audit: true, CountTasks: true,
 			Rlimits: []Rlimit{{Resource: 7, Soft: 1, Hard: ^uint64(0)}}, CPUs: []uint32{0, 3},
 			Seccomp: []uint64{1, ^uint64(0)}, SeccompFlags: 1, SeccompNotify: []uint64{2}, SeccompPass: 3,
 			TTY: [3]bool{true, false, true}, Rows: 24, Cols: 80, Modes: []uint32{1, 2, 3}, Tells: true,

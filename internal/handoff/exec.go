@@ -12,6 +12,8 @@ type Exec struct {
 	Dir  string   // where it starts
 	// Last: no other follows. The sandbox ends with it.
 	Last bool
+	// Audit: what Landlock refuses it after its execve goes to the kernel's audit.
+	Audit bool
 	// CountTasks: its end says which number a task got last. It is the last one.
 	CountTasks bool
 
@@ -60,6 +62,7 @@ func (e *Exec) code(c *codec) {
 	list(c, &e.Env, c.str)
 	c.str(&e.Dir)
 	c.bool(&e.Last)
+	c.bool(&e.Audit)
 	c.bool(&e.CountTasks)
 	list(c, &e.Rlimits, func(r *Rlimit) {
 		num(c, &r.Resource)

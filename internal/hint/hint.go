@@ -19,7 +19,7 @@ type remedied struct {
 	remedy string
 }
 
-// FewDescriptors is what to do where a process got EMFILE for what it needs to start a run: some 24 are enough for one.
+// FewDescriptors is what to do where a process got EMFILE for what it needs to start a run: some 60 are enough for one.
 const FewDescriptors = "this process may open too few files: ulimit -n 64 gives it more"
 
 // New makes an error with a remedy.

@@ -2,7 +2,6 @@ package host
 
 import (
 	"slices"
-	"strconv"
 	"syscall"
 
 	"github.com/confine-run/confine/status"
@@ -33,18 +32,10 @@ func settings() []remedy {
 			hint: say("as root: sysctl -w user.max_user_namespaces=15000 (and in /etc/sysctl.d/ to keep it)"),
 		},
 		{
-			name: "too many or too deep", reason: status.UsernsDenied, probes: " userns ",
+			// A run asks for all kinds at once, and the kernel doesn't say which one it was.
+			name: "too many or too deep", reason: status.UsernsDenied, probes: " userns mountns pidns netns ipcns utsns cgroupns ",
 			when: is(syscall.ENOSPC, syscall.EUSERS),
-			hint: func(f *Facts) string {
-				n, _ := f.MaxUserNamespaces()
-				return "user namespaces are used up: user.max_user_namespaces is " + strconv.Itoa(n) +
-					" here and may be less further out, and they nest 32 deep at most"
-			},
-		},
-		{
-			name: "too many of another kind", reason: status.UsernsDenied, probes: " mountns pidns netns ipcns utsns cgroupns ",
-			when: is(syscall.ENOSPC, syscall.EUSERS),
-			hint: say("these namespaces are used up: look for a low limit with `sysctl user`, here or further out, and raise it"),
+			hint: say("namespaces of some kind are used up: look for a low limit with `sysctl user`, here or further out, and raise it; those of users nest 32 deep at most"),
 		},
 		{
 			name: "unprivileged_userns_clone is 0", reason: status.UsernsDenied, probes: " userns ",

@@ -134,7 +134,7 @@ var failures = []struct{ step, op, path, probe string }{
 	{op: "sched_setaffinity", probe: "sched_setaffinity"},
 	{op: "pidfd_open", probe: "pidfd"},
 	{op: "landlock", probe: "landlock"},
-	{op: "open", path: "/proc/self/exe", probe: "proc"},
+	{path: "/proc/self/exe", probe: "proc"},
 }
 
 // probe names what tries the same thing as what failed, or "".

@@ -181,6 +181,10 @@ func (f *First) inside(room unsafe.Pointer, sock int32) (errno uintptr) {
 	if errno = call(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0); errno != 0 {
 		return errno
 	}
+	// What is sent to the caller's process group is for the other one, which says what becomes of this one.
+	if errno = call(unix.SYS_SETSID, 0, 0, 0, 0); errno != 0 {
+		return errno
+	}
 	call(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, f.Slack, 0, 0)
 	if errno = call(unix.SYS_UNSHARE, f.Namespaces&^(unix.CLONE_NEWUSER|unix.CLONE_NEWPID), 0, 0, 0); errno != 0 {
 		return errno

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // stays is what numbers below lead to.
@@ -65,5 +67,27 @@ func TestAProcessThatGoesOnHasItsProcessors(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("one still")
 		}
+	}
+}
+
+// What is sent to the process group of this process is not for the other one.
+func TestTheFirstProcessHasAGroupOfItsOwn(t *testing.T) {
+	f := First{Namespaces: unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS, Turn: Turn{Name: "testing1"},
+		Argv: [2]string{"x\x00", "-test.run=^$\x00"}, Env: [3]string{"A=b\x00", "A=b\x00", "A=b\x00"}}
+	words := stack()
+	f.Begin(unsafe.Pointer(&words[roomBelow/8]), true)
+	defer unix.Close(int(f.Turn.sock))
+	pid, pidfd, sock, told := f.Take()
+	if pid == 0 {
+		t.Fatal("none was made")
+	}
+	defer unix.Wait4(pid, nil, 0, nil)
+	defer unix.Close(pidfd)
+	defer unix.Close(sock)
+	if !FirstBegun(told) {
+		t.Skip("no namespaces here")
+	}
+	if group, err := unix.Getpgid(pid); err != nil || group != pid {
+		t.Errorf("its group is %d, and it is %d: %v", group, pid, err)
 	}
 }

@@ -228,7 +228,7 @@ func (s *Starter) calls(t *Target, f *filter, groups []int) []linux.Call {
 	}
 	if s.Ruleset >= 0 {
 		flags := uintptr(0)
-		if s.Box.Landlock.Log {
+		if t.Audit {
 			flags = unix.LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON
 		}
 		add("landlock_restrict_self", unix.SYS_LANDLOCK_RESTRICT_SELF, nil, uintptr(s.Ruleset), flags)

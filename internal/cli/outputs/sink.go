@@ -64,16 +64,26 @@ func OpenWhole(option, spec string, real RealDir) (*Sink, error) {
 	if err != nil || !s.IsFile() {
 		return s, err
 	}
-	// The only sure way to learn that a file can be made here is to make one.
-	f, name, err := s.create()
-	if err == nil {
-		err = errors.Join(f.Close(), s.dir.Remove(name))
-	}
-	if err != nil {
+	if err := s.tryToMake(); err != nil {
 		s.Close()
 		return nil, s.refuse("", "the directory must be writable", err)
 	}
 	return s, nil
+}
+
+// tryToMake makes a file: that is the only sure way to learn that one can be made here. Where it can do without a name, nothing
+// is left if a signal ends confine here.
+func (s *Sink) tryToMake() error {
+	if nameless != 0 {
+		if f, err := s.dir.OpenFile(".", os.O_WRONLY|nameless, sinkMode); err == nil {
+			return f.Close()
+		}
+	}
+	f, name, err := s.create()
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), s.dir.Remove(name))
 }
 
 // openEvents opens the file that events, or a record, are written to as they happen.

@@ -13,6 +13,9 @@ import (
 // pathOnly is of a descriptor that only names a file.
 const pathOnly = unix.O_PATH
 
+// nameless is of a file in a directory that has no name in it.
+const nameless = unix.O_TMPFILE
+
 // openDir opens a directory and follows no link.
 func openDir(dir string) (*os.Root, error) {
 	at, err := linux.OpenPath(path.Clean(dir), unix.O_DIRECTORY)

@@ -58,3 +58,24 @@ func TestAReportThatNobodyReadsYet(t *testing.T) {
 		}
 	}
 }
+
+// A signal that ends confine before it listens would leave the file that was made to see whether one can be.
+func TestATryLeavesNoNameForAMoment(t *testing.T) {
+	dir := t.TempDir()
+	if f, err := os.OpenFile(dir, os.O_WRONLY|nameless, 0o600); err != nil {
+		t.Skipf("files have a name here: %v", err)
+	} else {
+		f.Close()
+	}
+	seen, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	must.Do(t, err)
+	defer unix.Close(seen)
+	_, err = unix.InotifyAddWatch(seen, dir, unix.IN_CREATE)
+	must.Do(t, err)
+	s, err := OpenWhole("--report", filepath.Join(dir, "r.json"), asIs)
+	must.Do(t, err)
+	s.Close()
+	if n, err := unix.Read(seen, make([]byte, 4096)); err != unix.EAGAIN {
+		t.Errorf("%d bytes of events, %v", n, err)
+	}
+}

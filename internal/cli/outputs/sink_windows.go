@@ -18,7 +18,7 @@ func (s *Sink) inherit() error {
 	return nil
 }
 
-const nonblock = 0
+const nonblock, nameless = 0, 0
 
 // owner is a number that the user has none of; what can't be written is refused when it is opened.
 func owner(fs.FileInfo) int { return os.Geteuid() }
