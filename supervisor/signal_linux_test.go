@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -76,9 +78,11 @@ func TestSignalReachesATargetThatLeftItsGroup(t *testing.T) {
 func TestWhatIsSentToTheCallersGroupIsNotForTheChild(t *testing.T) {
 	for _, namespaces := range []uintptr{0, First.Namespaces} {
 		child, failed := clone(namespaces).wait()
+		if failed != nil && namespaces != 0 && !slices.Contains(strings.Split(os.Getenv("CONFINE_MUST_RUN"), ","), "userns") {
+			t.Skipf("no user namespace can be made: %v", failed)
+		}
 		if failed != nil {
-			t.Logf("%#x: %v", namespaces, failed)
-			continue
+			t.Fatalf("%#x: %v", namespaces, failed)
 		}
 		if group, err := unix.Getpgid(child.pid); err != nil || group != child.pid {
 			t.Errorf("%#x: its group is %d, and it is %d: %v", namespaces, group, child.pid, err)
